@@ -99,6 +99,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         )
     templates = roles.put(fields, framework, own_roles, context, ("main",))
     fields.put(("elastic", "mode"), "auto")
+    fields.note(_BY_OPERATOR)
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
     if strategy == "AllreduceStrategy":
         _processes(fields, templates[roles.WORKER], context)
@@ -186,7 +187,6 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
     )
-    fields.note(_BY_OPERATOR)
 
 
 _RESTARTS_OF_AGENT = (

@@ -111,6 +111,9 @@ _REFUSED = {
 _DEFAULT_PARALLEL = 3
 _SEED_MAX = 2**32 - 1
 _LEAST_FACTOR = 2
+# What Katib's median stopping has without settings.
+# Source: kubeflow.org/docs/components/katib/early-stopping, "Median Stopping Rule".
+_MEDIAN_STOP = {"minSteps": 4, "warmupTrials": 3}
 # Katib's pattern of a line has a group for the name, and one for the value.
 _GROUPS = 2
 _TRIAL_SPEC = re.compile(r"\$\{trialSpec\.(\w+)(?:\[([^\]]*)\])?\}")
@@ -446,7 +449,7 @@ def _early(fields: Fields) -> dict[str, Any]:
             here, f"{name} is no rule here; sweep.earlyStopping has median, successiveHalving"
         )
         return {}
-    early: dict[str, Any] = {"kind": "median"}
+    early: dict[str, Any] = {"kind": "median", **_MEDIAN_STOP}
     fields.keep(here, "sweep.earlyStopping.kind")
     for index, item in fields.items("spec", "earlyStopping", "algorithmSettings"):
         keys = {"min_trials_required": "warmupTrials", "start_step": "minSteps"}

@@ -59,6 +59,22 @@ _PYTHON = (
         "a Python before 3.8 where it is older than 2024",
     ),
 )
+# Images that have no torch, unless they are somebody's own of the same name.
+_WITHOUT_TORCH = re.compile(
+    r"(?:(?:index\.)?docker\.io/)?(?:library/)?(?:python|ubuntu|debian|alpine|busybox):.*"
+    r"|(?:.*/)?nvidia/cuda:.*"
+)
+_NO_TORCH = (
+    "{} has no torch, and what the chart starts in each pod needs {}, before the job's own words "
+    "run: build an image with it, or have setup install it"
+)
+_INSTALLED_LATE = (
+    "the job's own words install torch, and what the chart starts in each pod needs it before: "
+    f"build an image with {LAUNCHER}, or move that installation to setup"
+)
+_INSTALLER = re.compile(
+    r"\b(?:pip3?|uv|conda|mamba|micromamba)\b[^\n;&|]*\binstall\b(?P<packages>[^\n;&|]*)"
+)
 
 
 def note(fields: Fields) -> None:
@@ -84,10 +100,18 @@ def notes(values: Mapping[str, Any]) -> Iterator[str]:
         return
     ages = (*_TORCH, *_PYTHON) if workload == "torchrun" else _PYTHON
     need = LAUNCHER if workload == "torchrun" else "3.8 or newer"
+    is_installing = _INSTALLER.search(k8s.text(values, "setup")) is not None
     for image in sorted({*_images(values)}):
         for pattern, age in ages:
             if pattern.fullmatch(image):
                 yield _OLD.format(image, age, need)
+        if workload == "torchrun" and _WITHOUT_TORCH.fullmatch(image) and not is_installing:
+            yield _NO_TORCH.format(image, LAUNCHER)
+    own_words = "\n".join(map(str, values.get("command", ())))
+    if workload == "torchrun" and any(
+        re.search(r"\btorch\b", match["packages"]) for match in _INSTALLER.finditer(own_words)
+    ):
+        yield _INSTALLED_LATE
 
 
 def _images(node: Any) -> Iterator[str]:

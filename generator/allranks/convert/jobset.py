@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets, roles
 from allranks.convert.claims import Claim
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -218,6 +218,8 @@ def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> No
     is_any = fields.text(*policy, "operator") == "Any" and len(sets) > 1 and targets != leads
     if is_any or (targets and targets not in (names, leads)):
         fields.leave(policy, _DONE)
+    elif targets in (set(), names):
+        roles.note_end(fields, "a JobSet is done when all of its Jobs are")
 
 
 def _exclusive(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:

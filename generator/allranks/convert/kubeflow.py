@@ -100,6 +100,18 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
 
 
+def leaves_pods(fields: Fields) -> bool:
+    """Whether nothing says what becomes of the pods that still work when the job is done.
+
+    The training operator leaves them; the older operator of TFJobs alone ended them.
+
+    Args:
+        fields: the object.
+    """
+    places = (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy"))
+    return not any(fields.text(*place) for place in places)
+
+
 def has_idle_launcher(values: Mapping[str, Any]) -> bool:
     """Whether a job is a launcher without ranks beside workers, which alone are a gang.
 

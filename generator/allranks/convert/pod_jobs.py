@@ -63,6 +63,8 @@ def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> 
     target = Rewrite(fields)
     section, container = _SECTIONS[shape.key or PYTORCH]
     target.copy(("metadata",), ("metadata",))
+    if shape.key in (TENSORFLOW, MXNET):  # when it is over, the object says
+        target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
     for role, sets in shape.roles.items():
         to: FieldPath = ("spec", section, role)
         target.put((*to, "replicas"), sum(podset.replicas for podset in sets))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.pod_template import QUEUES, SCHEDULERS, templates_of
+from allranks.convert.verdicts import dotted
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _VOLCANO = "volcano"  # places the pods of its own Jobs, where these name no scheduler
 _KUEUE = "kueue"
+_PRIORITY = ("scheduling", "priorityClassName")
 _TWO_WORKLOADS = (
     "the launcher and the workers are two Workloads, which Kueue admits by themselves: in a full "
     "queue a launcher may have its share, and wait there for its workers"
@@ -77,6 +79,29 @@ def settle(fields: Fields) -> None:
     for path in _places(fields.source, (), "queue"):
         if path[-2:-1] == ("spec",):
             fields.leave(path, f"the label's queue {queue}, of {dialect}, is the run's")
+
+
+def keep_pod_priority(fields: Fields) -> None:
+    """Leave the priority class of pods in a queue of Kueue's to the pods.
+
+    Here a run's priority class in such a queue is Kueue's own, a WorkloadPriorityClass, whose name
+    is a label. Of a Workload without it, Kueue takes the priority of the pods' class.
+    Source: kueue.sigs.k8s.io/docs/concepts/workload, "Priority".
+
+    Args:
+        fields: the object, converted.
+    """
+    values = fields.values
+    class_name = k8s.text(values, *_PRIORITY)
+    if not class_name or k8s.text(values, "scheduling", "dialect") != _KUEUE:
+        return
+    to: FieldPath = ("podTemplate", "spec", "priorityClassName")
+    written_out = dotted(_PRIORITY)
+    for verdict in [verdict for verdict in fields.verdicts() if verdict.to == written_out]:
+        fields.say(verdict.keys, verdict.outcome, dotted(to), verdict.why)
+    values["scheduling"].pop(_PRIORITY[-1])
+    source = fields.origins.pop(_PRIORITY, ())
+    fields.put(to, class_name, source)
 
 
 def note_workloads(fields: Fields) -> None:

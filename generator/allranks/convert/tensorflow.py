@@ -70,6 +70,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.change(("spec", "enableDynamicWorker"), "it is false")
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    if kubeflow.leaves_pods(fields):
+        roles.note_end(fields, "the operator lets them go on without a cleanPodPolicy")
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)

@@ -11,7 +11,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import claims, finish, job, kubeflow, pod_jobs, pod_names, pods, podsets
+from allranks.convert import (
+    claims,
+    finish,
+    job,
+    kubeflow,
+    pod_jobs,
+    pod_names,
+    pods,
+    podsets,
+    roles,
+)
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
@@ -255,7 +265,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     retries = fields.number("spec", "maxRetry")
     times = _MAX_RETRY if retries is None else retries
     fatal = []
-    starts_anew = gives_up = False
+    starts_anew = gives_up = ends_early = False
     places: list[FieldPath] = [("spec", "policies")]
     places += [(*podset.path[:-1], "policies") for podset in sets]
     for place in places:
@@ -277,11 +287,14 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                 if "PodEvicted" in events:
                     fields.change(here, _EVICTED_ALONE, "runPolicy.backoffLimit")
             elif "TaskCompleted" in events and action in _ENDING:
+                ends_early = True
                 fields.change(
                     here, "the job is done when its launcher or lead is, or all of its ranks"
                 )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
+    if not ends_early:
+        roles.note_end(fields, "no policy of the Job ends it before all of its pods have")
     restarts = {fields.text(*podset.path, "spec", "restartPolicy") for podset in deciding}
     if restarts & {"", "Always"}:
         fields.note(_ALWAYS)

@@ -73,6 +73,15 @@ def test_what_is_no_job(cli: Any, text: str, says: str) -> None:
     assert not (cli.cwd / "out.yaml").exists()
 
 
+@pytest.mark.parametrize(("source", "target"), [("a.yaml", "a.yaml"), ("plain.yaml", "./")])
+def test_a_file_that_is_read_is_not_replaced(cli: Any, source: str, target: str) -> None:
+    """Neither one that is named twice, nor one that has the name of its job in the folder."""
+    (cli.cwd / source).write_text(PLAIN, encoding="utf-8")
+    process = cli("convert", source, "-o", target)
+    assert (2, True) == (process.returncode, f"{source} is read here" in process.stderr)
+    assert PLAIN == (cli.cwd / source).read_text(encoding="utf-8")
+
+
 def test_a_link_is_followed(cli: Any) -> None:
     """The file behind it is written, as by every command; a folder in the way is named."""
     (cli.cwd / "linked.yaml").symlink_to("target.yaml")

@@ -6,6 +6,7 @@ import pytest
 
 from allranks.convert import registry
 from allranks.convert.registry import Context, Document
+from allranks.k8s import fields as k8s
 from allranks.yamlio.load import load_objects
 from tests import converted
 from tests.converted import DATA, text_as_jobs
@@ -298,3 +299,40 @@ spec:
 """).conversions
     [note] = [own for own in conversion.notes if "the PodGroup gang" in own]
     assert ("if the cluster's own scheduler looks for it" in note) is not is_sure
+
+
+QUEUED_WITH_PRIORITY = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, labels: {QUEUE}}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          priorityClassName: high
+          containers: [{name: pytorch, image: "a/b:1", command: [torchrun, t.py]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("queue", "where"),
+    [
+        ("kueue.x-k8s.io/queue-name: q", ("podTemplate", "spec")),
+        ("kai.scheduler/queue: q", ("scheduling",)),
+        ("app: q", ("scheduling",)),
+    ],
+)
+def test_pods_of_a_queue_of_kueues_keep_their_priority_class(
+    queue: str, where: tuple[str, ...]
+) -> None:
+    """A run's priority class is a WorkloadPriorityClass there, of which the input says nothing."""
+    conversion = text_as_jobs(QUEUED_WITH_PRIORITY.replace("QUEUE", queue)).conversions[0]
+    values = conversion.values
+    assert "high" == k8s.at(values, *where, "priorityClassName")
+    assert ("priorityClassName" in values.get("scheduling", {})) == (where == ("scheduling",))
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.priorityClassName"
+    places = {verdict.path: verdict.to for verdict in conversion.verdicts}
+    assert ".".join((*where, "priorityClassName")) == places[path]
+    assert 0 == len(conversion.lost)

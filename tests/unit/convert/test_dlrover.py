@@ -123,3 +123,15 @@ def test_an_elastic_job_without_a_launcher_runs_its_command_once_in_each_pod(
     assert 1 == conversion.values["procsPerNode"]
     assert is_lost == bool(lost(conversion))
     assert is_noted == any("/app/run.sh runs is not known" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize("strategy", ["AllreduceStrategy", "ParameterServerStrategy"])
+def test_who_makes_the_pods_of_an_elastic_job_is_said(strategy: str) -> None:
+    """Without allranks' operator the object makes no pods, whatever its workers run."""
+    text = (
+        "apiVersion: elastic.iml.github.io/v1alpha1\nkind: ElasticJob\nmetadata: {name: a}\n"
+        f"spec: {{distributionStrategy: {strategy}, replicaSpecs: {{worker: {{replicas: 1, "
+        "template: {spec: {containers: [{name: main, image: 'a/b:1', command: [sh, a.sh]}]}}}}}\n"
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert any("allranks operator install" in note for note in notes)

@@ -202,3 +202,14 @@ def test_a_parameter_that_no_list_has_is_asked_for() -> None:
     assert "name it there" == refusal(without).hint
     other = text.replace("${trialParameters.b}", "${trialParameters.c}")
     assert "name it there, or write it as one of a, b" == refusal(other).hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [("[]", (4, 3)), ('[{name: start_step, value: "7"}]', (7, 3))],
+)
+def test_median_stopping_has_katibs_numbers(settings: str, expected: tuple[int, int]) -> None:
+    """Without settings Katib judges after four reports and three trials, and so does the sweep."""
+    text = SPACE.replace("NAME", "random").replace('[{name: start_step, value: "3"}]', settings)
+    early = text_as_jobs(text).conversions[0].values["sweep"]["earlyStopping"]
+    assert ("median", *expected) == (early["kind"], early["minSteps"], early["warmupTrials"])

@@ -74,3 +74,41 @@ def test_roles_in_a_queue_are_admitted_by_themselves(
     """Kueue admitted a TFJob as a whole, and a Job of each role by itself."""
     notes = _notes("TFJob", "tfReplicaSpecs", "Worker", "a/b:1", **others)
     assert ("each role are a Workload" in notes) is is_named
+
+
+@pytest.mark.parametrize(
+    ("image", "setup", "is_named"),
+    [
+        ("python:3.11-slim", "", True),
+        ("docker.io/library/ubuntu:24.04", "apt-get update", True),
+        ("nvcr.io/nvidia/cuda:12.4.1-devel-ubuntu22.04", "", True),
+        ("python:3.11-slim", "pip install torch", False),
+        ("lab.example/python:3.11", "", False),
+        ("pytorch/pytorch:2.9.1", "", False),
+    ],
+)
+def test_an_image_without_torch_is_named(image: str, setup: str, *, is_named: bool) -> None:
+    """The launcher of the chart ends with 127 there, before the job's own words install it."""
+    repository, _, tag = image.rpartition(":")
+    values = {
+        "workload": "torchrun",
+        "image": {"repository": repository, "tag": tag},
+        "setup": setup,
+    }
+    notes = [note for note in image_demands.notes(values) if "has no torch" in note]
+    assert is_named == bool(notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_named"),
+    [
+        ("pip install torch -q; torchrun t.py", True),
+        ("python -m pip install -U 'torch==2.9.1' && torchrun t.py", True),
+        ("pip install datasets; torchrun t.py", False),
+        ("pip install torchmetrics_x; python -m torch.distributed.run t.py", False),
+    ],
+)
+def test_a_torch_that_the_job_s_own_words_install_is_late(words: str, *, is_named: bool) -> None:
+    """Setup runs before the launcher, and the command after it."""
+    values = {"workload": "torchrun", "command": ["sh", "-c", words]}
+    assert is_named == any("install torch" in note for note in image_demands.notes(values))

@@ -352,3 +352,24 @@ def test_pods_whose_script_makes_their_names_of_the_set_are_no_trials() -> None:
     problem = refusal(job("run --first=${SET}-${JOB}-0-0.${SET}"))
     assert "its pods reach each other by their names" in problem.message
     assert "sweep" == text_as_jobs(job("run --out=/d/${SET}-out")).conversions[0].values["workload"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_noted"),
+    [("", True), ("successPolicy: {operator: Any, targetReplicatedJobs: [chief]}", False)],
+)
+def test_with_whose_end_a_jobset_of_roles_is_over_is_said(policy: str, *, is_noted: bool) -> None:
+    """A JobSet is done when all of its Jobs are, where it does not say otherwise."""
+    template = (
+        '{spec: {template: {spec: {containers: [{name: t, image: "a/b:1", '
+        "command: [python, t.py], env: [{name: TF_CONFIG, value: x}]}]}}}}"
+    )
+    jobs = "".join(
+        f"  - {{name: {name}, template: {template}}}\n" for name in ("chief", "ps", "worker")
+    )
+    text = (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\n"
+        f"spec:\n  {policy}\n  replicatedJobs:\n{jobs}"
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("the run is over with its chief" in note for note in notes)

@@ -966,3 +966,27 @@ spec:
 """
     [conversion] = text_as_jobs(text).conversions
     assert any("has TF_CONFIG here" in note for note in conversion.notes) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("roles", "policy", "end"),
+    [
+        ("Chief Worker PS", "", "its chief"),
+        ("Worker PS", "", "its first worker"),
+        ("Worker PS", "successPolicy: AllWorkers", "its workers"),
+        ("Worker PS", "cleanPodPolicy: Running", ""),
+        ("Chief", "", ""),
+    ],
+)
+def test_with_whose_end_a_tfjob_is_over_is_said(roles: str, policy: str, end: str) -> None:
+    """The operator lets the other pods go on where the object does not say that they end."""
+    template = '{spec: {containers: [{name: t, image: "a/b:1", command: [python, t.py]}]}}'
+    specs = "".join(
+        f"    {role}: {{replicas: {1 + (role == 'Worker')}, template: {template}}}\n"
+        for role in roles.split()
+    )
+    text = f"apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {{name: a}}\nspec:\n  {policy}\n"
+    notes = text_as_jobs(f"{text}  tfReplicaSpecs:\n{specs}").conversions[0].notes
+    ends = [note for note in notes if "the run is over with" in note]
+    assert bool(end) == bool(ends)
+    assert all(f"with {end}, and" in note for note in ends)

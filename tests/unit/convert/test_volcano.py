@@ -373,3 +373,28 @@ def test_an_evicted_pod_ends_no_run(events: str, *, is_noted: bool) -> None:
     whys = [own.why for own in conversion.verdicts if own.path.startswith("spec.policies")]
     assert any("an evicted pod is replaced" in why for why in whys) is is_noted
     assert conversion.values["runPolicy"]["backoffLimit"] == 0
+
+
+@pytest.mark.parametrize(
+    ("policies", "is_noted"),
+    [("", True), ("policies: [{event: TaskCompleted, action: CompleteJob}]", False)],
+)
+def test_with_whose_end_a_job_of_roles_is_over_is_said(policies: str, *, is_noted: bool) -> None:
+    """Volcano's Job without such a policy is done when all of its pods are."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  plugins: {tensorflow: ["--ps=ps", "--worker=worker"]}
+  tasks:
+  - {name: ps, replicas: 1, template: TEMPLATE}
+  - name: worker
+    replicas: 2
+    POLICIES
+    template: TEMPLATE
+"""
+    template = '{spec: {containers: [{name: t, image: "a/b:1", command: [python, t.py]}]}}'
+    text = text.replace("TEMPLATE", template).replace("POLICIES", policies or "minAvailable: 2")
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("the run is over with its first worker" in note for note in notes)

@@ -14,6 +14,8 @@ from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.cli.console import Console
     from allranks.cluster.interface import KubeClient
     from allranks.convert.registry import Result
@@ -142,7 +144,8 @@ def convert_command(
         words=_words(script_words, "--words"),
         cluster=lambda: _cluster(context),
     )
-    written = _write(console, result, target, report)
+    read = (*files, *runtimes, *chart_values)
+    written = _write(console, result, target, report, read)
     _report(console, result, report, written)
     return EXIT_LOST if not result.is_whole and not lossy else 0
 
@@ -213,8 +216,14 @@ def _words(text: str, option: str) -> tuple[str, ...]:
         ) from error
 
 
-def _write(console: Console, result: Result, target: str, report: str) -> list[str]:
-    """Write the values; return the files, in the order of the jobs."""
+def _write(
+    console: Console, result: Result, target: str, report: str, read: Sequence[str]
+) -> list[str]:
+    """Write the values; return the files, in the order of the jobs.
+
+    Raises:
+        InputError: one of them is a file that was read; then none is written.
+    """
     from allranks.service import convert
 
     if target in ("", "-"):
@@ -224,21 +233,34 @@ def _write(console: Console, result: Result, target: str, report: str) -> list[s
         return ["" for _ in result.conversions]
     path = Path(target)
     is_folder = target.endswith("/") or path.is_dir() or len(result.conversions) > 1
-    if not is_folder:
-        writing.write(path, convert.values_file(result.conversions[0]))
-        return [str(path)]
-    names_of = _file_names(result.conversions)
-    if path.exists() and not path.is_dir():
+    if is_folder and path.exists() and not path.is_dir():
         raise InputError(
             f"{path} is a file, and there are {plural(len(result.conversions), 'job')}",
             hint="name a folder with -o",
         )
-    writing.make_folder(path)
-    files = []
-    for conversion, name in zip(result.conversions, names_of, strict=True):
-        writing.write(path / name, convert.values_file(conversion))
-        files.append(str(path / name))
-    return files
+    files = [path / name for name in _file_names(result.conversions)] if is_folder else [path]
+    _refuse_inputs(files, read)
+    if is_folder:
+        writing.make_folder(path)
+    for file, conversion in zip(files, result.conversions, strict=True):
+        writing.write(file, convert.values_file(conversion))
+    return [str(file) for file in files]
+
+
+def _refuse_inputs(files: Sequence[Path], read: Sequence[str]) -> None:
+    """Refuse to write the values over a file that they are made of."""
+    inputs = [Path(path).resolve() for path in read if path != "-"]
+    # A folder is a chart, of which these parts are read.
+    for path in [path for path in inputs if path.is_dir()]:
+        inputs += [path / part for part in ("Chart.yaml", "values.yaml", "templates", "charts")]
+        inputs.remove(path)
+    for file in files:
+        place = file.resolve()
+        if not {place, *place.parents}.isdisjoint(inputs):
+            raise InputError(
+                f"{file} is read here, and the values would replace it",
+                hint="name another file or folder with -o",
+            )
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:
