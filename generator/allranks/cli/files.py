@@ -18,7 +18,7 @@ from allranks.errors import FULL, AllranksError, InputError, RunError, unwritabl
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 STDOUT = "-"
@@ -70,6 +70,33 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise refusal(error, path, "made") from error
+
+
+def refuse_inputs(files: Iterable[Path], inputs: Iterable[str]) -> None:
+    """Refuse to write over what the same command reads.
+
+    Args:
+        files: the files that would be written.
+        inputs: what is read: files, charts (folders), and ``-``.
+
+    Raises:
+        InputError: one of the files is an input, or a part of one.
+    """
+    places: set[Path] = set()
+    for path in (Path(name).resolve() for name in inputs if name != STDOUT):
+        parts = _PARTS_OF_A_CHART if path.is_dir() else ("",)
+        places |= {path / part for part in parts}
+    for file in files:
+        place = file.resolve()
+        if not places.isdisjoint({place, *place.parents}):
+            raise InputError(
+                "it is read here, and would be replaced",
+                path=str(file),
+                hint="name another file or folder",
+            )
+
+
+_PARTS_OF_A_CHART = ("Chart.yaml", "values.yaml", "templates", "charts")
 
 
 class PartlyWrittenError(RunError):

@@ -342,3 +342,11 @@ def test_doctor_goes_on_where_helm_does_not_know_its_plugins(cli: Any) -> None:
     checks = {check["name"]: check for check in json.loads(process.stdout)["checks"]}
     assert {"python", "helm", "state folder", "cluster"} <= set(checks)
     assert "set HOME, or set HELM_PLUGINS to a folder" == checks["post-renderer"]["fix"]
+
+
+def test_plan_keeps_the_values_that_it_reads(cli: Any) -> None:
+    """-O with the values file itself is refused, and the file stays as it is."""
+    cli.write("command: [python, t.py]\nimage: {repository: a/b}\n")
+    process = cli("plan", "-f", "values.yaml", "-O", "values.yaml")
+    assert (2, True) == (process.returncode, "it is read here" in process.stderr)
+    assert "command" in (cli.cwd / "values.yaml").read_text(encoding="utf-8")

@@ -376,6 +376,15 @@ def test_a_torchrunjob_is_read_as_values(cli: Any) -> None:
     assert (2, True) == (process.returncode, "queue import" in process.stderr)
 
 
+def test_import_keeps_the_object_that_it_reads(cli: Any) -> None:
+    """A file with the name of its queue, in the folder that the values go to, stays as it is."""
+    text = TORCHRUN_QUEUE % "a"
+    cli.write(text, "a.yaml")
+    process = cli("queue", "import", "a.yaml", "-O", ".")
+    assert (2, True) == (process.returncode, "it is read here" in process.stderr)
+    assert text == (cli.cwd / "a.yaml").read_text(encoding="utf-8")
+
+
 def test_import_makes_values_that_the_chart_takes(cli: Any, repo: Path, helm: Any) -> None:
     """One queue is printed, several go into a folder; helm renders each."""
     cli.write(TORCHRUN_QUEUE % "a", "a.yaml")

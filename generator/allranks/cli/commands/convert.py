@@ -239,28 +239,12 @@ def _write(
             hint="name a folder with -o",
         )
     files = [path / name for name in _file_names(result.conversions)] if is_folder else [path]
-    _refuse_inputs(files, read)
+    writing.refuse_inputs(files, read)
     if is_folder:
         writing.make_folder(path)
     for file, conversion in zip(files, result.conversions, strict=True):
         writing.write(file, convert.values_file(conversion))
     return [str(file) for file in files]
-
-
-def _refuse_inputs(files: Sequence[Path], read: Sequence[str]) -> None:
-    """Refuse to write the values over a file that they are made of."""
-    inputs = [Path(path).resolve() for path in read if path != "-"]
-    # A folder is a chart, of which these parts are read.
-    for path in [path for path in inputs if path.is_dir()]:
-        inputs += [path / part for part in ("Chart.yaml", "values.yaml", "templates", "charts")]
-        inputs.remove(path)
-    for file in files:
-        place = file.resolve()
-        if not {place, *place.parents}.isdisjoint(inputs):
-            raise InputError(
-                f"{file} is read here, and the values would replace it",
-                hint="name another file or folder with -o",
-            )
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:

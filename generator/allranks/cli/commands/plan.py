@@ -57,6 +57,8 @@ def plan_command(
       allranks plan -f values.yaml
       allranks plan -f values.yaml --inventory nodes.yaml -o svg -O plan.svg
     """
+    if output_file:
+        files.refuse_inputs([Path(output_file)], (*sources.files, *filter(None, [inventory])))
     fit = prepare.FitTarget(inventory or "", nodes_from_cluster, context)
     prepared = prepare.prepare(sources, release=name, fit=fit, by_helm=False)
     layout = prepared.layout

@@ -639,13 +639,16 @@ def import_command(
             path="-O",
             hint="name a folder with -O, for a file of each",
         )
+    folder = Path(output_dir or ".")
+    if output_dir is not None:
+        writing.refuse_inputs((folder / f"{item.name}.yaml" for item in conversions), files)
+        writing.make_folder(folder)
     for conversion in conversions:
         text = torchrun_objects.as_file(conversion)
         if output_dir is None:
             console.raw(text)
         else:
-            folder = Path(output_dir)
-            writing.make_folder(folder)
-            writing.write(folder / f"{conversion.name}.yaml", text)
-            console.text(f"{folder / conversion.name}.yaml")
+            file = folder / f"{conversion.name}.yaml"
+            writing.write(file, text)
+            console.text(str(file))
         console.note(conversion.summary())
