@@ -90,5 +90,5 @@ def _texts(container: Mapping[str, Any], here: FieldPath) -> Iterator[tuple[Fiel
     for key in ("command", "args"):
         for index, word in enumerate(k8s.texts(container.get(key))):
             yield (*here, key, index), shell_comments.without(word)
-    for index, entry in enumerate(k8s.items(container, "env")):
+    for index, entry in k8s.numbered_items(container, "env"):
         yield (*here, "env", index, "value"), k8s.text(entry, "value")

@@ -82,9 +82,9 @@ def _labels(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 def _masters(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The hosts at which an object's pods are told that rank 0 is, and where each is first."""
     hosts: dict[str, str] = {}
-    containers = k8s.items(manifest, "spec", "template", "spec", "containers")
-    for index, container in enumerate(containers):
-        for at, entry in enumerate(k8s.items(container, "env")):
+    containers = k8s.numbered_items(manifest, "spec", "template", "spec", "containers")
+    for index, container in containers:
+        for at, entry in k8s.numbered_items(container, "env"):
             if k8s.text(entry, "name") == "MASTER_ADDR":
                 host = k8s.text(entry, "value").partition(".")[0]
                 hosts.setdefault(host, f"spec.template.spec.containers[{index}].env[{at}].value")

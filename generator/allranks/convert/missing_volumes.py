@@ -70,7 +70,7 @@ def _reader(source: Mapping[str, Any], path: FieldPath) -> str:
     node: Any = source
     for step in path[:-2]:
         node = node[step]
-    folder = k8s.text(k8s.items(node, "volumeMounts")[int(path[-1])], "mountPath")
+    folder = k8s.text(node["volumeMounts"][path[-1]], "mountPath")
     words = [word for key in ("command", "args") for word in k8s.texts(node.get(key))]
     if folder and re.search(
         rf"(?<![\w/.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", " ".join(words)

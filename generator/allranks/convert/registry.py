@@ -314,7 +314,10 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
         if (document.group, document.kind) not in REFUSED
     }
     neighbours, unknown = related_objects.of(others, conversions, reasons)
-    jobs = tuple(related_objects.with_pod_groups(item, others) for item in conversions)
+    jobs = tuple(
+        related_objects.with_unseen_hosts(related_objects.with_pod_groups(item, others), others)
+        for item in conversions
+    )
     return Result(jobs, neighbours, unknown)
 
 

@@ -173,6 +173,35 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
     return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
 
 
+def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Conversion:
+    """A conversion that says at which host its own launcher meets, where no object has its name.
+
+    Args:
+        conversion: the job.
+        others: the objects of the input that are not converted.
+    """
+    there = {document.name for document in others if document.kind == "Service"}
+    there |= {item.name for item in conversion.beside if item.kind == "Service"}
+    there |= {conversion.name, "localhost"}
+    if conversion.values.get("workload") != "torchrun":
+        return conversion
+    command = conversion.values.get("command", ())
+    hosts = {match["name"] for word in command for match in _MEETING.finditer(str(word))}
+    notes = [
+        f"the command meets at {name}, which no Service of the input is: where that is one of the "
+        "old job's pods, it finds none of these; write $MASTER_ADDR, the first pod, in its place"
+        for name in sorted(hosts - there)
+    ]
+    return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+
+
+# The place at which a torchrun of the job's own meets, by the name of a Service in the cluster.
+_MEETING = re.compile(
+    r"--(?:rdzv[_-]endpoint|master[_-]addr)[= ][\"']?(?P<name>[A-Za-z][A-Za-z0-9-]*(?<!-[0-9]))"
+    r"(?=(?:\.[a-z0-9-]+)?(?:\.svc[a-z.]*)?(?:[:\s\"';]|$))"
+)
+
+
 def _where_scheduled(conversion: Conversion) -> str:
     """Where pods wait for their PodGroup: a scheduler that knows no such groups looks for none."""
     is_named = k8s.text(conversion.values, "scheduling", "schedulerName") != ""
@@ -209,9 +238,38 @@ def _service(
         return Beside("Service", document.name, True, why)
     is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
     has_own = job.values.get("workload") != "sweep" or "trial" in job.values.get("sweep", {})
+    if is_headless and has_own and _is_of_first_pod(document, job):
+        return Beside("Service", document.name, True, _FIRST_POD)
     if is_headless and has_own:
         return Beside("Service", document.name, False, _of_own_pods(document.name, job))
     return Beside("Service", document.name, True, f"{_PURPOSES['Service']}{advice}")
+
+
+def _is_of_first_pod(document: Document, job: Conversion) -> bool:
+    """Whether a Service that the words of a job's several pods name is that of its first pod.
+
+    The release's own has the addresses of all pods, and each of them would be told that it is
+    where a rendezvous at that name is: newer versions of torch look the name up.
+    """
+    selector = k8s.mapping(document.data, "spec", "selector")
+    is_one = any(selector.get(key) == value for key, value in _OF_FIRST_POD)
+    is_one |= str(selector.get("statefulset.kubernetes.io/pod-name", "")).endswith("-0")
+    has_several = job.values.get("workload") == "torchrun" and job.values.get("nodes", 1) != 1
+    return is_one and has_several and _is_named(document.name, job)
+
+
+# Labels that only the pod of rank 0 has, of Jobs, StatefulSets and the training operator.
+_OF_FIRST_POD = (
+    ("batch.kubernetes.io/job-completion-index", "0"),
+    ("apps.kubernetes.io/pod-index", "0"),
+    ("training.kubeflow.org/job-role", "master"),
+    ("training.kubeflow.org/replica-type", "master"),
+)
+_FIRST_POD = (
+    "the job's own words find its first pod by it, and the release's own Service has the addresses "
+    "of all pods: have it select app.kubernetes.io/instance, the release, and "
+    'batch.kubernetes.io/job-completion-index "0"'
+)
 
 
 def _of_own_pods(name: str, job: Conversion) -> str:

@@ -46,6 +46,14 @@ def items(value: Any, *path: str) -> list[Manifest]:
     return [item for item in field if isinstance(item, dict)] if isinstance(field, list) else []
 
 
+def numbered_items(value: Any, *path: str) -> list[tuple[int, Manifest]]:
+    """Return the objects of a list, each with its place in it; [] where there is none."""
+    field = at(value, *path) if path else value
+    if not isinstance(field, list):
+        return []
+    return [(index, item) for index, item in enumerate(field) if isinstance(item, dict)]
+
+
 def text(value: Any, *path: str) -> str:
     """Return a string; "" where there is none."""
     field = at(value, *path) if path else value

@@ -336,3 +336,68 @@ def test_pods_of_a_queue_of_kueues_keep_their_priority_class(
     places = {verdict.path: verdict.to for verdict in conversion.verdicts}
     assert ".".join((*where, "priorityClassName")) == places[path]
     assert 0 == len(conversion.lost)
+
+
+OF_ONE_POD = """\
+apiVersion: v1
+kind: Service
+metadata: {name: train-master}
+spec: {clusterIP: None, selector: {job-name: train, KEY}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  completions: NODES
+  parallelism: NODES
+  completionMode: Indexed
+  template:
+    spec:
+      containers:
+      - name: c
+        image: "a/b:1"
+        command:
+        - sh
+        - -c
+        - |
+          date
+          torchrun --nnodes=NODES --rdzv-endpoint=train-master:29500 t.py || exit 1
+          date
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "nodes", "is_kept"),
+    [
+        ('batch.kubernetes.io/job-completion-index: "0"', 2, True),
+        ('batch.kubernetes.io/job-completion-index: "1"', 2, False),
+        ("app: train", 2, False),
+        ('batch.kubernetes.io/job-completion-index: "0"', 1, False),
+    ],
+)
+def test_the_service_of_the_first_pod_stays(key: str, nodes: int, *, is_kept: bool) -> None:
+    """By the release's own every pod would be its own rendezvous."""
+    text = OF_ONE_POD.replace("KEY", key).replace("NODES", str(nodes))
+    (service,) = text_as_jobs(text).beside
+    assert is_kept == service.is_needed
+    assert is_kept == ('job-completion-index "0"' in service.why)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_said"),
+    [
+        ("other", True),
+        ("other.ml.svc.cluster.local", True),
+        ("train-master", False),
+        ("localhost", False),
+        ("$HOST", False),
+        ("10.0.0.1", False),
+        ("lead.lab.example.org", False),
+    ],
+)
+def test_a_meeting_at_a_service_that_the_input_has_not_is_said(host: str, *, is_said: bool) -> None:
+    """It was the old pods', and finds none of these."""
+    text = OF_ONE_POD.replace("KEY", "app: train").replace("NODES", "2")
+    text = text.replace("endpoint=train-master", f"endpoint={host}")
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_said == any("which no Service of the input is" in note for note in notes)

@@ -244,3 +244,40 @@ def test_a_file_of_shell_that_sbatch_takes_not_is_named_as_that(tmp_path: Path, 
     (tmp_path / "a.sh").write_text(text)
     with pytest.raises(InputError, match="no batch script"):
         service.convert([str(tmp_path / "a.sh")])
+
+
+def test_a_mount_behind_what_is_none_is_said_at_its_place() -> None:
+    """A text among the mounts moved those behind it, and the last had no place."""
+    mounts = "volumeMounts: [x, {name: gone, mountPath: /data}]"
+    conversion = convert(("command: [python, t.py]", f"command: [python, /data/t.py], {mounts}"))
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].volumeMounts[1].mountPath"
+    why = {verdict.path: verdict.why for verdict in conversion.lost}[path]
+    assert "reads /data" in why
+
+
+def test_an_address_behind_what_is_no_variable_is_named_at_its_place() -> None:
+    """The place of MASTER_ADDR counts every item of the list."""
+    with pytest.raises(InvalidValues) as caught:
+        converted.text_as_jobs(SPLIT)
+    assert "spec.template.spec.containers[0].env[1].value" in str(caught.value)
+
+
+SPLIT = """\
+apiVersion: v1
+kind: Service
+metadata: {name: lead}
+spec: {clusterIP: None, selector: {app: lead}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: lead}
+spec: {template: {metadata: {labels: {app: lead}}, spec: {containers: [
+  {name: c, image: "a/b:1", command: [torchrun, t.py]}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: worker}
+spec: {template: {spec: {containers: [
+  {name: c, image: "a/b:1", command: [torchrun, t.py],
+   env: [x, {name: MASTER_ADDR, value: lead}]}]}}}
+"""
