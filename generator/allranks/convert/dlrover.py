@@ -97,8 +97,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="spec.replicaSpecs",
             hint="add spec.replicaSpecs.worker with its template",
         )
-    templates = roles.put(fields, framework, own_roles, context, ("main",))
     fields.put(("elastic", "mode"), "auto")
+    templates = roles.put(fields, framework, own_roles, context, ("main",))
     fields.note(_BY_OPERATOR)
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
     if strategy == "AllreduceStrategy":
@@ -307,7 +307,7 @@ def _envs(fields: Fields) -> None:
         here: FieldPath = ("spec", "envs", key)
         if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:
             key = entry["name"]  # noqa: PLW2901 - what the pods are given
-        if pods.is_set_by_job(str(key), "elastic"):
+        if pods.is_set_by_job(str(key), "elastic", fields.values["elastic"]):
             fields.change(here, f"the job sets {key} itself, for each process")
             continue
         value: Any = entry

@@ -19,6 +19,7 @@ from allranks.convert import (
     literal_variables,
     mount_paths,
     port_names,
+    program_path,
     queue_and_scheduler,
     sshd_port,
 )
@@ -53,6 +54,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     """
     name = nearest_name(name, names.HELM_RELEASE_NAME_MAX) if name else _name(fields)
     literal_variables.take_out(fields)
+    program_path.complete(fields)
     affinities.take_out(fields)
     downward.take_out(fields)
     _share_devices(fields)

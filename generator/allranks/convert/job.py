@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, pod_jobs, pod_names, pods, podsets
+from allranks.convert import end_of_run, finish, pod_jobs, pod_names, pods, podsets
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -96,6 +96,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))
     failure_policy(fields, spec, podset)
     _of_indices(fields, is_sweep=shape.key is None)
+    if not fields.has("spec", "successPolicy"):
+        end_of_run.note(fields, end_of_run.OF_JOB)
     name = fields.text("metadata", "name")
     pod_names.put_right(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, finish, job, pod_jobs, pod_names, pods, podsets, roles
+from allranks.convert import claims, end_of_run, finish, job, pod_jobs, pod_names, pods, podsets
 from allranks.convert.claims import Claim
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -37,7 +37,7 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _OWN = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
 _JOBS: FieldPath = ("spec", "replicatedJobs")
 _CLAIMS: FieldPath = ("spec", "volumeClaimPolicies")
-_DONE = "the job is done when its launcher is, or all of its ranks are"
+_DONE = "the job is done when its launcher, its lead or its first rank is"
 _J = "spec.replicatedJobs[]"
 
 FIELDS: tuple[Rule, ...] = (
@@ -58,7 +58,8 @@ FIELDS: tuple[Rule, ...] = (
     changed(
         "spec.failurePolicy.maxRestarts",
         "runPolicy.backoffLimit",
-        "a pod that fails is replaced so often; the ranks of the others start anew in their pods",
+        "a pod that fails is replaced so often; ranks of the others start anew in their pods, and "
+        "the trials of a sweep go on",
     ),
     changed("spec.failurePolicy.restartStrategy", "", "a pod that fails is replaced"),
     lost(
@@ -219,7 +220,7 @@ def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> No
     if is_any or (targets and targets not in (names, leads)):
         fields.leave(policy, _DONE)
     elif targets in (set(), names):
-        roles.note_end(fields, "a JobSet is done when all of its Jobs are")
+        end_of_run.note(fields, "a JobSet is done when all of its Jobs are")
 
 
 def _exclusive(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:

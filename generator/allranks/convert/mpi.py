@@ -36,6 +36,7 @@ from allranks.convert.verdicts import (
     dotted,
 )
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
 from allranks.values.rules.mpi import LAUNCHERS
 
 if TYPE_CHECKING:
@@ -147,12 +148,33 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if fields.get(*_POLICY_OF_SEED) == "Never":
         fields.put(("runPolicy", "backoffLimit"), 0, _POLICY_OF_SEED)
     _settings(fields, dialect)
+    is_created_last = fields.get("spec", "launcherCreationPolicy") == "WaitForWorkersReady"
+    if dialect.by_api or is_created_last:
+        _wait_as_before(fields)
     if is_seed:
         fields.note(_WORKERS_STAY)
         _beside_spec(fields, dialect)
     elif "cleanPodPolicy" not in fields.values.get("mpi", {}):
         fields.note(_WORKERS_OF_NO_POLICY)
     return finish.conversion(fields)
+
+
+def _wait_as_before(fields: Fields) -> None:
+    """Have the launcher wait a day for its workers, where it waited without an end.
+
+    With a dialect of a scheduler's it waits for their pods as long as that holds them back.
+    Source: kubeflow/mpi-operator, pkg/controllers/kubectl_delivery/controller.go, which returns
+    when all workers run; docs of launcherCreationPolicy.
+    """
+    if k8s.text(fields.values, "scheduling", "dialect") in ("", "none"):
+        fields.put(("network", "waitSeconds"), _DAY)
+        fields.note(
+            "the launcher waited for its workers without an end, and waits a day here: "
+            "network.waitSeconds"
+        )
+
+
+_DAY = 24 * 60 * 60  # in seconds
 
 
 def _seed() -> _Dialect:

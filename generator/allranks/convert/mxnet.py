@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, kubeflow, pods, roles
+from allranks.convert import end_of_run, finish, kubeflow, pods, roles
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -103,7 +103,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     if kubeflow.leaves_pods(fields):
-        roles.note_end(fields, "the operator lets them go on without a cleanPodPolicy")
+        end_of_run.note(fields, end_of_run.OF_OPERATOR)
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)

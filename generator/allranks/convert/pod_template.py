@@ -246,6 +246,16 @@ def labels(fields: Fields, path: FieldPath, to: FieldPath) -> None:
     for piece in _labels(fields, path, to):
         fields.put(piece.to, piece.value, piece.source)
         fields.say(piece.source, Outcome.CARRIED, dotted(piece.to))
+        if str(piece.source[-1]).startswith(_READ_ON_PODS):
+            fields.change(piece.source, "the pods have it, too", dotted(piece.to))
+
+
+# Keys that are read on pods: of meshes, networks, autoscalers, secret and storage injectors.
+_READ_ON_PODS = (
+    *("sidecar.istio.io/", "traffic.sidecar.istio.io/", "linkerd.io/", "config.linkerd.io/"),
+    *("k8s.v1.cni.cncf.io/", "cluster-autoscaler.kubernetes.io/", "karpenter.sh/"),
+    *("vault.hashicorp.com/", "gke-gcsfuse/", "prometheus.io/", "descheduler.alpha.kubernetes.io/"),
+)
 
 
 def is_own(key: str) -> bool:
@@ -638,8 +648,10 @@ class _TemplateReader:
             if not _is_name(name):
                 continue
             if name == shared_memory:
-                size = volume["emptyDir"]["sizeLimit"]
-                self._add(here, ("shm", "size"), size)
+                if size := k8s.text(volume, "emptyDir", "sizeLimit"):
+                    self._add(here, ("shm", "size"), size)
+                else:
+                    self._fields.leave(here, f"another volume of the pod is {name}")
                 continue
             new = volume_name(name)
             why = f"the chart has a volume {name} of its own" if new != name else ""
@@ -702,8 +714,8 @@ def _devices(amount: Any) -> str:
 
 
 # So many zeros stand in for the end of a quantity.
-_ZEROS = {"k": 3, "e3": 3, "E3": 3, "M": 6, "e6": 6, "E6": 6}
-_THOUSANDS = re.compile(r"([0-9]{1,9})(k|M|[eE][36])")
+_ZEROS = {"k": 3, "e3": 3, "E3": 3, "M": 6, "e6": 6, "E6": 6, "G": 9, "e9": 9, "E9": 9}
+_THOUSANDS = re.compile(r"([0-9]{1,9})(k|M|G|[eE][369])")
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
 from allranks.convert import container_names
 from allranks.convert.image_names import PULLED_ONCE
 from allranks.convert.pod_template import (
@@ -42,6 +41,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.k8s import fields as k8s
+from allranks.values import reserved_env
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -291,28 +291,28 @@ def _is_ours(fields: Fields, piece: Piece, workload: str) -> bool:
         piece.to[:-1] == (*OF_TRAINER, "env") and isinstance(piece.to[-1], Named)
     ):
         name = str(piece.to[-1])
-    if not name or not is_set_by_job(name, workload):
+    if not name or not is_set_by_job(name, workload, k8s.mapping(fields.values, "elastic")):
         return False
     fields.change(piece.source, f"the job sets {name} itself, for each process")
     return True
 
 
-def is_set_by_job(name: str, workload: str) -> bool:
-    """Whether a chart sets a variable itself, so that nobody else may.
+def is_set_by_job(name: str, workload: str, elastic: Mapping[str, Any] | None = None) -> bool:
+    """Whether a chart, or what it starts, sets a variable itself, so that nobody else may.
 
     Args:
         name: the variable.
         workload: the chart.
+        elastic: of an elastic job, its own values.
     """
-    if workload == "mpi":
-        return name in names.RESERVED_ENV_MPI or name.startswith(names.RESERVED_ENV_PREFIXES_MPI)
-    if workload == "elastic":
-        return (
-            name.startswith((*names.RESERVED_ENV_PREFIXES_ELASTIC, "DMLC_"))
-            or name in names.RESERVED_ENV_ELASTIC_JOB
-            or name in ("JOB_COMPLETION_INDEX", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
-        )
-    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+    own = elastic or {}
+    mode, framework = str(own.get("mode", "")), str(own.get("framework", ""))
+    is_of_agent = mode == "auto" and name in _OF_AGENT
+    return is_of_agent or reserved_env.is_reserved(name, workload, mode, framework)
+
+
+# What the agent of an elastic worker tells each of its processes.
+_OF_AGENT = ("MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "JOB_COMPLETION_INDEX")
 
 
 def _unrestricted(fields: Fields, pods: Iterable[PodTemplate]) -> None:

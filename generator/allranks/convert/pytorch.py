@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import (
     commands,
     configmap_scripts,
+    end_of_run,
     finish,
     jobs,
     kubeflow,
@@ -119,6 +120,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         source = (*pod.container, "command" if pod.command else "args")
     jobs.processes(fields, pod, program, count, source)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
+    if "Master" in roles and kubeflow.leaves_pods(fields):
+        end_of_run.note(fields, end_of_run.OF_OPERATOR)
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.pod_template import QUEUES, SCHEDULERS, templates_of
-from allranks.convert.verdicts import dotted
+from allranks.convert.verdicts import Outcome, dotted
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def keep_pod_group(fields: Fields) -> None:
         for path in fields.sources_of(value):
             fields.change(path, why)
     for path in places:
-        fields.change(path, "the PodGroup says the gang and the queue", "scheduling.schedulerName")
+        fields.say(path, Outcome.CARRIED, "scheduling.schedulerName")
     fields.values.pop("queue", None)
     fields.values["scheduling"].pop("dialect")
     for to in (("queue",), ("scheduling", "dialect"), ("scheduling", "schedulerName")):

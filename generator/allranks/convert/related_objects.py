@@ -252,10 +252,10 @@ def _is_of_first_pod(document: Document, job: Conversion) -> bool:
     where a rendezvous at that name is: newer versions of torch look the name up.
     """
     selector = k8s.mapping(document.data, "spec", "selector")
-    is_one = any(selector.get(key) == value for key, value in _OF_FIRST_POD)
-    is_one |= str(selector.get("statefulset.kubernetes.io/pod-name", "")).endswith("-0")
+    is_first = any(selector.get(key) == value for key, value in _OF_FIRST_POD)
+    is_first |= str(selector.get("statefulset.kubernetes.io/pod-name", "")).endswith("-0")
     has_several = job.values.get("workload") == "torchrun" and job.values.get("nodes", 1) != 1
-    return is_one and has_several and _is_named(document.name, job)
+    return is_first and has_several and _is_named(document.name, job)
 
 
 # Labels that only the pod of rank 0 has, of Jobs, StatefulSets and the training operator.

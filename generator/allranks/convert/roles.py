@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks import names
 from allranks.convert import commands, jobs, kubeflow, pods
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
-from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 WORKER = "worker"
-_BESIDE_WORKERS = (names.ROLE_CHIEF, names.ROLE_PS, names.ROLE_EVALUATOR, "scheduler", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,33 +174,6 @@ def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str)
             hint=f"its roles stand in {path}, and not in spec.replicaSpecs"
             if is_elsewhere
             else "write the whole object",
-        )
-
-
-def note_end(fields: Fields, before: str) -> None:
-    """Note with whose end the run is over, and its other pods are ended.
-
-    Args:
-        fields: the object, converted; nothing is noted where its chart is not that of roles, or
-            where no other pods are left then.
-        before: what the old controller did with them.
-    """
-    own = k8s.mapping(fields.values, "elastic")
-    if "framework" not in own:
-        return
-    counts = {role: k8s.at(own, "roles", role, "replicas") or 0 for role in _BESIDE_WORKERS}
-    counts[WORKER] = fields.values.get("nodes", 1)
-    has_lead = own.get("framework") == "tensorflow" and own.get("successPolicy") != "allWorkers"
-    has_lead |= own.get("successPolicy") == "lead"
-    if has_lead and counts[names.ROLE_CHIEF]:
-        end, ending = "its chief", counts[names.ROLE_CHIEF]
-    elif has_lead and counts[WORKER] > 1:
-        end, ending = "its first worker", 1
-    else:
-        end, ending = "its workers", counts[WORKER]
-    if ending < sum(counts.values()):
-        fields.note(
-            f"the run is over with {end}, and pods that still work then are ended: {before}"
         )
 
 

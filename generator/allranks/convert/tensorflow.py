@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, finish, jobs, kubeflow, pods, references, roles
+from allranks.convert import commands, end_of_run, finish, jobs, kubeflow, pods, references, roles
 from allranks.convert.verdicts import (
     METADATA,
     Conversion,
@@ -71,7 +71,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     kubeflow.run_policy(fields, ("spec",))
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     if kubeflow.leaves_pods(fields):
-        roles.note_end(fields, "the operator lets them go on without a cleanPodPolicy")
+        end_of_run.note(fields, end_of_run.OF_OPERATOR)
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     kubeflow.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)

@@ -7,11 +7,11 @@ are a PyTorchJob, or with the policy ``mpi`` an MPIJob.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, finish, job, jobs, pods, podsets, roles, runtimes
+from allranks.convert import commands, end_of_run, finish, job, jobs, pods, podsets, roles, runtimes
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -45,6 +45,9 @@ _FIRST = "a run begins with its training: fetch it in setup, or with a Job of it
 _P = "spec.runtimePatches[].trainingRuntimeSpec.template"
 _POD = f"{_P}.spec.replicatedJobs[].template.spec.template"
 _O = "spec.podTemplateOverrides[]"
+# As Trainer 2.0 had it: the fields of a PodSpec beside its target jobs.
+_OLD_OVERRIDES: FieldPath = ("spec", "podSpecOverrides")
+_OLD = "spec.podSpecOverrides[]"
 
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
@@ -71,6 +74,12 @@ FIELDS: tuple[Rule, ...] = (
     *pods.fields_at(_POD),
     changed(f"{_O}.targetJobs[].**", "", "the pods that train are all of them"),
     *pods.fields_at(_O),
+    changed(f"{_OLD}.targetJobs[].**", "", "the pods that train are all of them"),
+    *(
+        replace(rule, path=f"{_OLD}.{rule.path.removeprefix('spec.')}")
+        for rule in pods.FIELDS
+        if rule.path.startswith("spec.")
+    ),
     carried("spec.labels.*", "labels"),
     carried("spec.annotations.*", "annotations"),
     carried("spec.suspend", "runPolicy.suspend"),
@@ -254,13 +263,16 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     for source, names in _patches(fields):
         if name in names:
             _lay(target, source, to)
+    for index, item in fields.items(*_OLD_OVERRIDES):
+        if name in _target_jobs(item):
+            for key in sorted(item.keys() - {"targetJobs"}):
+                _over(target, (*_OLD_OVERRIDES, index, key), (*to, "spec", key))
 
 
 def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
     """What is laid over the pods' template, and for which replicated jobs."""
     for index, item in fields.items(*_OVERRIDES):
-        names = {str(entry.get("name")) for entry in k8s.items(item, "targetJobs")}
-        yield (*_OVERRIDES, index), names
+        yield (*_OVERRIDES, index), _target_jobs(item)
     for index, _ in fields.items(*_PATCHES):
         jobs: FieldPath = (
             *_PATCHES,
@@ -272,6 +284,11 @@ def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
         )
         for number, own in fields.items(*jobs):
             yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
+
+
+def _target_jobs(item: Mapping[str, Any]) -> set[str]:
+    """The replicated jobs that an override is for."""
+    return {str(entry.get("name")) for entry in k8s.items(item, "targetJobs")}
 
 
 def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
@@ -534,8 +551,9 @@ def _of_job_set(fields: Fields, runtime: _Runtime) -> None:
     if times or limit is not None:
         fields.note(
             f"{runtime.title} counts the failures of all pods together, and runPolicy.backoffLimit "
-            "those of each pod"
+            "those of each pod, without disruptions"
         )
+    end_of_run.note(fields, "a TrainJob is done when all pods of its trainer are")
     policy = fields.values["runPolicy"]
     for key, own in (("ttlSecondsAfterFinished", job_set), ("activeDeadlineSeconds", main)):
         seconds = k8s.number(own, key)

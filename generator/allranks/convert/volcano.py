@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     claims,
+    end_of_run,
     finish,
     job,
     kubeflow,
@@ -20,7 +21,6 @@ from allranks.convert import (
     pod_names,
     pods,
     podsets,
-    roles,
 )
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
@@ -153,6 +153,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
         _without_gang(fields, gangs)
     deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
+    for plugin, why in (("svc", _NAMES), ("ssh", _KEYS), ("env", _RANKS)):
+        if fields.get(*_PLUGINS, plugin) == [] and shape.key is not None:
+            fields.change((*_PLUGINS, plugin), why)  # a plugin without options is there as well
     _policies(fields, sets, deciding)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")
@@ -289,12 +292,12 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
             elif "TaskCompleted" in events and action in _ENDING:
                 ends_early = True
                 fields.change(
-                    here, "the job is done when its launcher or lead is, or all of its ranks"
+                    here, "the job is done when its launcher, its lead or its first rank is"
                 )
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
     if not ends_early:
-        roles.note_end(fields, "no policy of the Job ends it before all of its pods have")
+        end_of_run.note(fields, "no policy of the Job ends it before all of its pods have")
     restarts = {fields.text(*podset.path, "spec", "restartPolicy") for podset in deciding}
     if restarts & {"", "Always"}:
         fields.note(_ALWAYS)

@@ -367,7 +367,7 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("key", "nodes", "is_kept"),
+    ("key", "nodes", "is_needed"),
     [
         ('batch.kubernetes.io/job-completion-index: "0"', 2, True),
         ('batch.kubernetes.io/job-completion-index: "1"', 2, False),
@@ -375,16 +375,16 @@ spec:
         ('batch.kubernetes.io/job-completion-index: "0"', 1, False),
     ],
 )
-def test_the_service_of_the_first_pod_stays(key: str, nodes: int, *, is_kept: bool) -> None:
+def test_the_service_of_the_first_pod_stays(key: str, nodes: int, *, is_needed: bool) -> None:
     """By the release's own every pod would be its own rendezvous."""
     text = OF_ONE_POD.replace("KEY", key).replace("NODES", str(nodes))
     (service,) = text_as_jobs(text).beside
-    assert is_kept == service.is_needed
-    assert is_kept == ('job-completion-index "0"' in service.why)
+    assert is_needed == service.is_needed
+    assert is_needed == ('job-completion-index "0"' in service.why)
 
 
 @pytest.mark.parametrize(
-    ("host", "is_said"),
+    ("host", "is_noted"),
     [
         ("other", True),
         ("other.ml.svc.cluster.local", True),
@@ -395,9 +395,11 @@ def test_the_service_of_the_first_pod_stays(key: str, nodes: int, *, is_kept: bo
         ("lead.lab.example.org", False),
     ],
 )
-def test_a_meeting_at_a_service_that_the_input_has_not_is_said(host: str, *, is_said: bool) -> None:
+def test_a_meeting_at_a_service_that_the_input_has_not_is_noted(
+    host: str, *, is_noted: bool
+) -> None:
     """It was the old pods', and finds none of these."""
     text = OF_ONE_POD.replace("KEY", "app: train").replace("NODES", "2")
     text = text.replace("endpoint=train-master", f"endpoint={host}")
     notes = text_as_jobs(text).conversions[0].notes
-    assert is_said == any("which no Service of the input is" in note for note in notes)
+    assert is_noted == any("which no Service of the input is" in note for note in notes)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from allranks.convert.verdicts import Outcome
 from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
@@ -349,3 +351,19 @@ def test_the_namespace_of_an_object_is_said() -> None:
     assert any("`-n team-a`" in note for note in conversion.notes)
     [conversion] = text_as_jobs(_SIDE.replace(", namespace: team-a", "")).conversions
     assert not any("namespace" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_noted"),
+    [("", True), ('successPolicy: {rules: [{succeededIndexes: "0"}]}', False)],
+)
+def test_with_whose_end_a_job_of_ranks_is_over_is_said(more: str, *, is_noted: bool) -> None:
+    """A Job is done when all of its pods are, and a run with its first."""
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n"
+        f"  completions: 2\n  parallelism: 2\n  completionMode: Indexed\n  {more}\n"
+        '  template: {spec: {containers: [{name: c, image: "a/b:1", '
+        "command: [torchrun, --nnodes=2, t.py]}]}}\n"
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("the run is over with its first pod" in note for note in notes)

@@ -990,3 +990,125 @@ def test_with_whose_end_a_tfjob_is_over_is_said(roles: str, policy: str, end: st
     ends = [note for note in notes if "the run is over with" in note]
     assert bool(end) == bool(ends)
     assert all(f"with {end}, and" in note for note in ends)
+
+
+@pytest.mark.parametrize(
+    ("kind", "specs", "roles", "variable", "is_carried"),
+    [
+        ("TFJob", "tfReplicaSpecs", "Worker PS", "POD_NAME", True),
+        ("TFJob", "tfReplicaSpecs", "Worker PS", "WORLD_SIZE", True),
+        ("TFJob", "tfReplicaSpecs", "Worker PS", "TF_CONFIG", False),
+        ("MXJob", "mxReplicaSpecs", "Scheduler Server Worker", "DMLC_INTERFACE", True),
+        ("MXJob", "mxReplicaSpecs", "Scheduler Server Worker", "DMLC_ROLE", False),
+    ],
+)
+def test_a_variable_that_the_roles_are_not_told_is_carried(
+    kind: str, specs: str, roles: str, variable: str, *, is_carried: bool
+) -> None:
+    """What a framework's pods are told is the chart's; all else was the object's own."""
+    entry = f"{{name: {variable}, valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}}}"
+    template = (
+        '{spec: {containers: [{name: t, image: "a/b:1", command: [python, t.py], '
+        f"env: [{entry}]}}]}}}}"
+    )
+    pods = "".join(f"    {role}: {{replicas: 1, template: {template}}}\n" for role in roles.split())
+    text = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n"
+    conversion = text_as_jobs(f"{text}  {specs}:\n{pods}").conversions[0]
+    assert is_carried == (variable in str(conversion.values))
+    whys = [verdict.why for verdict in conversion.verdicts]
+    assert is_carried != (f"the job sets {variable} itself, for each process" in whys)
+
+
+MPI_JOB = """\
+apiVersion: kubeflow.org/VERSION
+kind: MPIJob
+metadata: {name: a, labels: {LABEL: q}}
+spec:
+  POLICY
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: {containers: [
+      {name: l, image: "a/b:1", command: [mpirun, -np, "2", ./a], ENV}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: w, image: "a/b:1"}]}}}
+"""
+
+
+def _mpi_job(version: str, *, policy: str = "", label: str = "app", env: str = "") -> Any:
+    text = MPI_JOB.replace("VERSION", version).replace("LABEL", label)
+    text = text.replace("POLICY", policy).replace(", ENV", f", {env}" if env else "")
+    return text_as_jobs(text).conversions[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "label", "seconds"),
+    [
+        ("v1", "", "app", 86400),
+        ("v1alpha2", "", "app", 86400),
+        ("v2beta1", "launcherCreationPolicy: WaitForWorkersReady", "app", 86400),
+        ("v2beta1", "", "app", None),
+        ("v1", "", "volcano.sh/queue-name", None),
+    ],
+)
+def test_a_launcher_waits_for_its_workers_as_long_as_before(
+    version: str, policy: str, label: str, seconds: int | None
+) -> None:
+    """It waited without an end; with a scheduler's dialect the chart's does so itself."""
+    conversion = _mpi_job(version, policy=policy, label=label)
+    assert seconds == conversion.values.get("network", {}).get("waitSeconds")
+    is_noted = any("without an end" in note for note in conversion.notes)
+    assert is_noted == (seconds is not None)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_completed"),
+    [
+        ("/opt/mpi/bin:$PATH", True),
+        ("/opt/mpi/bin", True),
+        ("/opt/mpi/bin:/usr/bin/", False),
+    ],
+)
+def test_a_path_without_the_systems_programs_is_completed(
+    value: str, *, is_completed: bool
+) -> None:
+    """The launcher's first own program is mkdir, which was not there."""
+    conversion = _mpi_job("v2beta1", env=f"env: [{{name: PATH, value: '{value}'}}]")
+    path = conversion.values["mpi"]["launcher"]["env"]["PATH"]
+    assert path.startswith(value)
+    assert is_completed == path.endswith(":/bin")
+    whys = [verdict.why for verdict in conversion.verdicts]
+    assert is_completed == any("stands behind it" in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("roles", "policy", "is_noted"),
+    [
+        ("Master Worker", "{}", True),
+        ("Master Worker", "{cleanPodPolicy: Running}", False),
+        ("Worker", "{}", False),
+        ("Master", "{}", False),
+    ],
+)
+def test_with_whose_end_a_pytorchjob_is_over_is_said(
+    roles: str, policy: str, *, is_noted: bool
+) -> None:
+    """The operator is done with the master, and lets the workers go on without a policy."""
+    template = '{spec: {containers: [{name: pytorch, image: "a/b:1", command: [python, t.py]}]}}'
+    pods = "".join(f"    {role}: {{replicas: 1, template: {template}}}\n" for role in roles.split())
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
+        f"spec:\n  runPolicy: {policy}\n  pytorchReplicaSpecs:\n{pods}"
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("the run is over with its first pod" in note for note in notes)
+
+
+def test_an_annotation_of_the_object_that_is_read_on_pods_is_said() -> None:
+    """A mesh looks at pods, and those of the operator did not have the object's annotations."""
+    conversion = text_as_jobs(
+        MPI_JOB.replace("VERSION", "v2beta1")
+        .replace("labels: {LABEL: q}", 'annotations: {sidecar.istio.io/inject: "false", a: b}')
+        .replace("POLICY", "slotsPerWorker: 1")
+        .replace(", ENV", "")
+    ).conversions[0]
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "the pods have it, too" == whys["metadata.annotations.sidecar.istio.io/inject"]
+    assert "" == whys["metadata.annotations.a"]

@@ -255,6 +255,21 @@ def test_a_mount_behind_what_is_none_is_said_at_its_place() -> None:
     assert "reads /data" in why
 
 
+def test_a_second_volume_of_the_name_of_shared_memory_is_lost() -> None:
+    """The first is the shared memory, and the pods have it alone."""
+    volumes = (
+        "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}, "
+        "{name: shm, persistentVolumeClaim: {claimName: a}}]"
+    )
+    mounts = "volumeMounts: [{name: shm, mountPath: /dev/shm}]"
+    conversion = convert(
+        ("command: [python, t.py]}]", f"command: [python, t.py], {mounts}}}], {volumes}")
+    )
+    assert {"size": "8Gi"} == conversion.values["shm"]
+    path = "spec.pytorchReplicaSpecs.Worker.template.spec.volumes[1]"
+    assert any(verdict.path.startswith(path) for verdict in conversion.lost)
+
+
 def test_an_address_behind_what_is_no_variable_is_named_at_its_place() -> None:
     """The place of MASTER_ADDR counts every item of the list."""
     with pytest.raises(InvalidValues) as caught:

@@ -119,11 +119,19 @@ def test_the_first_name_of_nvidias_gpus_is_said_to_be_changed() -> None:
 
 def test_amounts_are_text_and_devices_are_limits() -> None:
     """A fraction keeps its digits, and a device that is only requested becomes a limit."""
-    requests = {"cpu": 0.5, "memory": "1Gi", "rdma/hca": 1, "rdma/ib": "1k", "x.io/y": "2e3"}
+    requests = {
+        "cpu": 0.5,
+        "memory": "1Gi",
+        "rdma/hca": 1,
+        "rdma/ib": "1k",
+        "x.io/y": "2e3",
+        "x.io/z": "8G",
+    }
     conversion = convert(container={"resources": {"requests": requests, "limits": {"cpu": 2}}})
     assert {
         "requests": {"cpu": "0.5", "memory": "1Gi"},
-        "limits": {"cpu": "2", "rdma/hca": "1", "rdma/ib": "1000", "x.io/y": "2000"},
+        "limits": {"cpu": "2", "rdma/hca": "1", "rdma/ib": "1000", "x.io/y": "2000"}
+        | {"x.io/z": "8000000000"},
     } == conversion.values["resources"]["perPod"]
 
 

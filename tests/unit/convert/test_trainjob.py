@@ -362,3 +362,26 @@ spec:
     assert ("the tag of its image" in note) is (not image)
     whys = [own.why for own in conversion.verdicts if own.path == "spec.runtimeRef.name"]
     assert whys == ["what Trainer's own manifests have of it is part of the values"]
+
+
+def test_the_older_overrides_are_laid_over_the_pods() -> None:
+    """Trainer 2.0 had the fields of a PodSpec beside the target jobs, and mounted claims so."""
+    text = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: a}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer: {image: "a/b:1", command: [python, t.py], numNodes: 1}
+  podSpecOverrides:
+  - targetJobs: [{name: node}]
+    nodeSelector: {pool: gpu}
+    volumes: [{name: out, persistentVolumeClaim: {claimName: out}}]
+    containers: [{name: node, volumeMounts: [{name: out, mountPath: /out}]}]
+"""
+    conversion = text_as_jobs(text).conversions[0]
+    spec = conversion.values["podTemplate"]["spec"]
+    assert ["out"] == [volume["name"] for volume in spec["volumes"]]
+    assert ["/out"] == [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
+    assert {"pool": "gpu"} == conversion.values["scheduling"]["nodeSelector"]
+    assert set() == lost(conversion)

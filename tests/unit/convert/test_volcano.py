@@ -398,3 +398,22 @@ spec:
     text = text.replace("TEMPLATE", template).replace("POLICIES", policies or "minAvailable: 2")
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("the run is over with its first worker" in note for note in notes)
+
+
+def test_a_plugin_without_options_is_said() -> None:
+    """An empty list switches a plugin on: what it did is the chart's, and is not merely empty."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  plugins: {env: [], svc: [], pytorch: [--master=master, --worker=worker]}
+  tasks:
+  - {name: master, replicas: 1, template: TEMPLATE}
+  - {name: worker, replicas: 1, template: TEMPLATE}
+"""
+    template = '{spec: {containers: [{name: t, image: "a/b:1", command: [python, t.py]}]}}'
+    conversion = text_as_jobs(text.replace("TEMPLATE", template)).conversions[0]
+    verdicts = {verdict.path: verdict for verdict in conversion.verdicts}
+    for plugin in ("env", "svc"):
+        assert "changed" == verdicts[f"spec.plugins.{plugin}"].outcome

@@ -140,6 +140,9 @@ def _spec(
     for item in items(manifest, "spec", "podTemplateOverrides"):
         if name in [entry.get("name") for entry in items(item, "targetJobs")]:
             laid = _over(laid, mapping(item, "spec"))
+    for item in items(manifest, "spec", "podSpecOverrides"):
+        if name in [entry.get("name") for entry in items(item, "targetJobs")]:
+            laid = _over(laid, {key: item[key] for key in item if key != "targetJobs"})
     for item in items(manifest, "spec", "runtimePatches"):
         jobs = items(item, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         for job in jobs:

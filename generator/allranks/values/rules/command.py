@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.model.elastic_size import rings
-from allranks.values import frameworks
+from allranks.values import reserved_env
 from allranks.values.rules.base import EVERYTHING, Finding, ValuesRule, View, path
 
 if TYPE_CHECKING:
@@ -50,18 +50,10 @@ _INSTEAD = {
 
 def is_reserved_env(name: str, view: View) -> bool:
     """Whether a variable is set by the workload's entry, or by torchrun or mpirun itself."""
-    if view.workload == "mpi":
-        return name in names.RESERVED_ENV_MPI or name.startswith(names.RESERVED_ENV_PREFIXES_MPI)
     if view.workload == "elastic":
-        if name.startswith(names.RESERVED_ENV_PREFIXES_ELASTIC):
-            return True
-        if view["elastic.mode"] == "auto":
-            return name in names.RESERVED_ENV_ELASTIC_JOB
-        return name in (
-            *frameworks.recipe(view["elastic.framework"]).env,
-            "JOB_COMPLETION_INDEX",
-        )
-    return name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES)
+        mode, framework = view["elastic.mode"], view["elastic.framework"]
+        return reserved_env.is_reserved(name, view.workload, mode, framework)
+    return reserved_env.is_reserved(name, view.workload)
 
 
 def roles(view: View) -> tuple[str, ...]:
