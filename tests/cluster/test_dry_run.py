@@ -44,13 +44,22 @@ def level_of(values: Mapping[str, Any]) -> str:
     security = values.get("security", {})
     network = values.get("network", {})
     specs = [template.get("spec", {}) for template in templates_of(values)]
-    added = security.get("containerSecurityContext", {}).get("capabilities", {}).get("add", ())
+    containers = (
+        container
+        for spec in specs
+        for kind in ("initContainers", "containers")
+        for container in spec.get(kind, ())
+    )
+    contexts = [container.get("securityContext", {}) for container in containers]
+    contexts.append(security.get("containerSecurityContext", {}))
+    added = {name for own in contexts for name in own.get("capabilities", {}).get("add", ())}
     beyond = (
         network.get("hostNetwork"),
         network.get("rdma", {}).get("enabled"),  # pins memory: the capability IPC_LOCK
-        any(spec.get("hostIPC") for spec in specs),
+        any(spec.get("hostIPC") or spec.get("hostPID") for spec in specs),
+        any(own.get("privileged") for own in contexts),
         any("hostPath" in volume for spec in specs for volume in spec.get("volumes", ())),
-        set(added) - BASELINE_CAPABILITIES,
+        added - BASELINE_CAPABILITIES,
     )
     if any(beyond):
         return "privileged"
