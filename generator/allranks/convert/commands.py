@@ -152,7 +152,7 @@ def read(
     if script is not None:
         return _of_script(words, variables)
     program, _ = _of_words(words, variables)
-    command, is_changed = references.expanded(program.command)
+    command, is_changed = references.expanded(program.command, variables)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
         program = replace(program, command=command, changes=(*program.changes, why))
@@ -659,7 +659,7 @@ def arriving(
     """
     script = shell_arguments.script_of(words)
     if script is None:
-        return references.expanded(tuple(words))
+        return references.expanded(tuple(words), env or {})
     at = len(words) - len(script[2]) - 1
     text = references.in_shell(script[1], env or {})
     return (*words[:at], text, *words[at + 1 :]), text != script[1]

@@ -30,7 +30,9 @@ def note(fields: Fields, before: str) -> None:
         before: what the old controller did with them.
     """
     workload = fields.values.get("workload")
-    if workload == "torchrun" and fields.values.get("nodes", 1) != 1:
+    backend = k8s.text(fields.values, "torchrun", "rdzvBackend") or "c10d"
+    # With another backend the run's Job waits for all of its pods.
+    if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and backend == "c10d":
         fields.note(
             "the run is over with its first pod, and pods that still work some minutes later are "
             f"ended: {before}"

@@ -15,6 +15,7 @@ from allranks.convert import (
     pods,
     references,
     shell,
+    shell_arguments,
     shell_comments,
     template_blanks,
 )
@@ -85,12 +86,31 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
             )
         elif not command:
             raise _unknown(image or "the image", (*pod.container, "command"))
-        return (*command, *pod.args)
+        return _with_sources(fields, pod, (*command, *pod.args))
     fields.note(
         f"the entry point of {image} is taken to be {' '.join(entrypoint)}, as in a public "
         "Dockerfile of its name: give --entrypoint where the image has another"
     )
     return (*entrypoint, *pod.args)
+
+
+def _with_sources(fields: Fields, pod: PodTemplate, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words whose shell has the variables that Kubernetes puts in of a field or a Secret.
+
+    To a shell $(name) is a command, and capitals alone show that it is not.
+    """
+    script = shell_arguments.script_of(words)
+    names = {
+        str(entry.get("name")): ""
+        for _, entry in fields.items(*pod.container, "env")
+        if isinstance(entry.get("valueFrom"), dict)
+        and entry.get("name") != str(entry.get("name")).upper()
+    }
+    if script is None or not any(f"$({name})" in script[1] for name in names):
+        return words
+    text = references.in_shell(script[1], {**pod.variables, **names})
+    place = len(words) - len(script[2]) - 1
+    return (*words[:place], text, *words[place + 1 :])
 
 
 def _check_words(fields: Fields, path: FieldPath) -> None:

@@ -381,8 +381,11 @@ class _TemplateReader:
             if isinstance(name, str) and name:
                 self._pull_secret((*spec, "imagePullSecrets", index), name)
         host = fields.get(*spec, "hostNetwork")
-        self._add((*spec, "hostNetwork"), ("network", "hostNetwork"))
         policy = fields.get(*spec, "dnsPolicy")
+        asks_node = host is True and policy is None
+        why = "the pods ask the cluster's DNS, and not the node's: they find each other by it"
+        network: FieldPath = ("network", "hostNetwork")
+        self._add((*spec, "hostNetwork"), network, why=why if asks_node else "")
         if policy in ("ClusterFirst", "ClusterFirstWithHostNet") or (policy == "Default" and host):
             why = "the pods must find each other by their names, which the cluster's DNS knows"
             if (policy == "ClusterFirst") == bool(host) or policy == "Default":
@@ -577,7 +580,15 @@ class _TemplateReader:
             if new != _NVIDIA:
                 self._pieces.append(Piece(here, ("gpuResource",), new))
             resource = new
+        self._note_empty(path, {**amounts["requests"], **amounts["limits"]})
         return gpus, resource
+
+    def _note_empty(self, path: FieldPath, amounts: Mapping[str, Any]) -> None:
+        """Note numbers of GPUs that are empty, which a program for templates may have left."""
+        for name, amount in amounts.items():
+            if amount is None and is_gpu(name):
+                here = dotted((*path, "limits", name))
+                self._fields.note(f"{here} is empty, which to Kubernetes is no GPU")
 
     def _amount(
         self,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # What a Kubernetes container puts in place of $(NAME).
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
 
 
@@ -155,24 +156,38 @@ class _SingleQuotes:
         return any(begin <= place < end for begin, end in self._spans)
 
 
-def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+def expanded(words: tuple[str, ...], names: Container[str] = ()) -> tuple[tuple[str, ...], bool]:
     """Words with $(NAME) as a shell's command that puts the variables in.
+
+    To Kubernetes $(NAME) of no variable is text. A name that the container may have of elsewhere (a
+    ConfigMap, a field) becomes that text where it has it not; one in capitals is taken for a
+    variable that the old controller sets.
 
     Args:
         words: a container's words, in which Kubernetes puts variables.
+        names: the container's variables whose text is known.
 
     Returns:
         The words, and whether there is anything to put in.
     """
-    if not any(match[1] for word in words for match in _REFERENCE.finditer(word)):
+    references = [match[1] for word in words for match in _REFERENCE.finditer(word)]
+    if not any(_IDENTIFIER.fullmatch(name) for name in filter(None, references)):
         return tuple(word.replace("$$", "$") for word in words), False
     parts: list[str] = []
     for word in words:
         text, last = "", 0
         for match in _REFERENCE.finditer(word):
+            name = match[1]
+            if name and not _IDENTIFIER.fullmatch(name):
+                continue  # no shell has such a variable: it stays as it is typed
             literal = word[last : match.start()]
             text += shell.quote(literal) if literal else ""
-            text += '"${' + match[1] + '}"' if match[1] else "'$'"
+            if not name:
+                text += "'$'"
+            elif name in names or _VARIABLE.fullmatch(name):
+                text += '"${' + name + '}"'
+            else:
+                text += '"${' + name + "-\\$(" + name + ')}"'
             last = match.end()
         literal = word[last:]
         text += shell.quote(literal) if literal or not text else ""
@@ -183,6 +198,15 @@ def expanded(words: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
 def expands(words: Sequence[str], name: str) -> bool:
     """Whether a shell puts a variable's value into words: ``$NAME`` and ``${NAME:-0}``."""
     return any(re.search(rf"\$\{{?{name}(?!\w)", word) for word in words)
+
+
+def reads(words: Sequence[str], name: str) -> bool:
+    """Whether a command asks for a variable: ``$NAME``, ``printenv NAME``, ``environ["NAME"]``.
+
+    A text that is only called so, as that of a message, is none.
+    """
+    forms = rf"\$[({{]?{name}(?!\w)|([\"']){name}\1|printenv\s+{name}(?!\w)"
+    return any(re.search(forms, word) for word in words)
 
 
 def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:

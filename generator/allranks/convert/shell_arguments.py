@@ -19,6 +19,7 @@ def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
     at = 0
     while at < len(words) and program_name(words[at]) in (
         "exec",
+        "env",
         "nohup",
         "tini",
         "dumb-init",

@@ -5,11 +5,13 @@ It is long, as each test has the manifest that it is about.
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import preparation, registry
+from allranks.convert import preparation, references, registry
 from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
@@ -1112,3 +1114,68 @@ def test_an_annotation_of_the_object_that_is_read_on_pods_is_said() -> None:
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "the pods have it, too" == whys["metadata.annotations.sidecar.istio.io/inject"]
     assert "" == whys["metadata.annotations.a"]
+
+
+@pytest.mark.parametrize(
+    ("word", "env", "expected"),
+    [
+        ("on $(hostname)", {}, "on $(hostname)"),
+        ("on $(hostname)", {"hostname": "n"}, "on n"),
+        ("at $(MASTER)", {"MASTER": "m"}, "at m"),
+        ("$$(x) $(a.b)", {}, "$(x) $(a.b)"),
+        ("$(hostname) $$(x)", {"hostname": "it's $1"}, "it's $1 $(x)"),
+    ],
+)
+def test_what_kubernetes_puts_in_is_that_of_variables_alone(
+    word: str, env: dict[str, str], expected: str
+) -> None:
+    """$(NAME) of no variable stays for the shell behind a wrapper, which runs a command by it."""
+    words, _ = references.expanded(("printf", "%s", word))
+    output = subprocess.run(
+        words, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"], **env}
+    )
+    assert expected == output.stdout
+
+
+def test_a_variable_in_small_letters_is_put_into_a_shells_text() -> None:
+    """Its text is of a field, so that its name alone is known."""
+    text = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {completions: 2, "
+        "parallelism: 2, completionMode: Indexed, template: {spec: {containers: [{name: c, "
+        "image: 'a/b:1', env: [{name: my_pod, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], "
+        "command: [bash, -c, 'torchrun --nnodes=2 t.py --by $(my_pod) --at $(hostname)']}]}}}\n"
+    )
+    (script,) = text_as_jobs(text).conversions[0].values["command"][2:]
+    assert script.endswith("t.py --by ${my_pod} --at $(hostname)")
+
+
+@pytest.mark.parametrize("shell", ["bash", "/usr/bin/env, bash"])
+def test_a_script_behind_env_that_is_not_in_the_input_is_said(shell: str) -> None:
+    """`env bash -c` is `bash -c`: a torchrun in what it runs has the old controller's variables."""
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: "
+        "{pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: "
+        f"pytorch, image: 'a/b:1', command: [{shell}, -c], "
+        "args: ['cd /w && bash /w/run.sh']}]}}}}}\n"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    assert any("what /w/run.sh runs is not in the input" in note for note in conversion.notes)
+    assert 29501 == conversion.values["torchrun"]["port"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_noted"),
+    [
+        ("print(f'for WORLD_SIZE: {n}')", False),
+        ("import os; os.environ['WORLD_SIZE']", True),
+    ],
+)
+def test_a_name_in_a_message_is_no_variable_that_is_read(line: str, *, is_noted: bool) -> None:
+    """Only what asks for WORLD_SIZE gets another number."""
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {nprocPerNode: "
+        "'2', pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: "
+        f'pytorch, image: "a/b:1", command: [python, -c, "{line}"]}}]}}}}}}}}}}\n'
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("the command reads WORLD_SIZE, which counted" in note for note in notes)

@@ -433,3 +433,21 @@ def test_the_user_of_containers_is_said(
     assert False is conversion.values["security"]["restricted"]
     assert 1 == sum(words in note for note in conversion.notes)
     assert 1 == sum("security.restricted" in note for note in conversion.notes)
+
+
+def test_an_empty_number_of_gpus_is_said() -> None:
+    """To Kubernetes it is none, and a program that fills templates may have left it."""
+    limits = {"nvidia.com/gpu": None, "vpc.amazonaws.com/efa": 4}
+    conversion = convert(container={"resources": {"limits": limits, "requests": limits}})
+    assert 1 == sum("which to Kubernetes is no GPU" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(("policy", "is_noted"), [({}, True), ({"dnsPolicy": "Default"}, False)])
+def test_whose_names_pods_on_the_hosts_network_know_is_said(
+    policy: dict[str, str], *, is_noted: bool
+) -> None:
+    """Without a policy they asked the node's resolver, and here the cluster's."""
+    conversion = convert(spec={"hostNetwork": True, **policy})
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    path = next(path for path in whys if path.endswith("hostNetwork"))
+    assert is_noted == ("the cluster's DNS, and not the node's" in whys[path])

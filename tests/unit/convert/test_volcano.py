@@ -417,3 +417,19 @@ spec:
     verdicts = {verdict.path: verdict for verdict in conversion.verdicts}
     for plugin in ("env", "svc"):
         assert "changed" == verdicts[f"spec.plugins.{plugin}"].outcome
+
+
+def test_with_another_rendezvous_a_job_of_ranks_waits_for_all_of_its_pods() -> None:
+    """Only by c10d a run is over with its first pod."""
+    text = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  tasks:
+  - {name: w, replicas: 2, template: {spec: {containers: [{name: t, image: "a/b:1", command: [
+      torchrun, --nnodes=2, --rdzv-backend=BACKEND, "--rdzv-endpoint=lab:2379", t.py]}]}}}
+"""
+    for backend, is_noted in (("c10d", True), ("etcd-v2", False)):
+        notes = text_as_jobs(text.replace("BACKEND", backend)).conversions[0].notes
+        assert is_noted == any("the run is over with" in note for note in notes)
