@@ -173,9 +173,10 @@ def _run(
     for rule in selected_rules:
         if rule.workload not in ("", view.workload):
             continue
-        reads = [resolved(path(read), view.workload) for read in rule.reads]
-        if any(_touches(read, place) for read in reads for place in above):
-            continue
+        if above:
+            reads = [resolved(path(read), view.workload) for read in rule.reads]
+            if any(_touches(read, place) for read in reads for place in above):
+                continue
         for finding in _findings(rule, view):
             if finding.path not in unreadable_paths:
                 place = sweep_trial.in_sweep(values, finding.path)

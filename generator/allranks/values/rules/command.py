@@ -225,6 +225,8 @@ _UNCLEAN = re.compile("[\0\ud800-\udfff]")
 
 
 def _clean_text(view: View) -> Iterator[Finding]:
+    if not _has_unclean(view.values):  # nearly always; a place for each text takes long
+        return
     for location, text in _texts(view.values, ()):
         if not _UNCLEAN.search(text):
             continue
@@ -238,6 +240,15 @@ def _clean_text(view: View) -> Iterator[Finding]:
                 "the text has half of a surrogate pair, which is no character",
                 "remove it",
             )
+
+
+def _has_unclean(value: Any) -> bool:
+    """Whether a text among values has such a character, or a key."""
+    if isinstance(value, str):
+        return _UNCLEAN.search(value) is not None
+    if isinstance(value, dict):
+        return any(_has_unclean(key) or _has_unclean(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_has_unclean, value))
 
 
 def _texts(value: Any, location: ValuesPath) -> Iterator[tuple[ValuesPath, str]]:
