@@ -78,6 +78,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.change(_TTL, "it is for ever")
     else:
         target.copy(_TTL, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
+    if target.get(("spec", "runPolicy", "cleanPodPolicy")) is None:
+        target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
     queue = target.convert(podsets.PYTORCH, context).queue
     retries = fields.number(*_RETRIES)
     if retries is not None:

@@ -184,9 +184,14 @@ def restart_policy(
         fields.note(_NEVER)
     elif policy == "ExitCode":
         fields.put(("runPolicy", "fatalExitCodes"), list(PERMANENT), path)
-        fields.change(path, "codes from 1 to 127 are not tried again", "runPolicy.fatalExitCodes")
+        why = "codes from 1 to 127 are not tried again"
+        if limit is None:
+            why += ", and others as often as runPolicy.backoffLimit says, which was for ever"
+        fields.change(path, why, "runPolicy.fatalExitCodes")
     elif policy is not None:
         why = "a pod that fails is replaced so often, and no container is restarted"
+        if limit is None and gives_up:
+            why += " for ever"
         fields.change(path, why, "runPolicy.backoffLimit")
 
 

@@ -459,8 +459,9 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
     if dialect.by_api:
         fields.put(("mpi", "transport"), "exec")
         fields.note(
-            "mpirun reaches the workers through the Kubernetes API, as this version did; where the "
-            "image has sshd, mpi.transport: ssh scales better"
+            "mpirun reaches the workers through the Kubernetes API, as this version did, and the "
+            "launcher's image needs Python 3.6 or newer, or kubectl, for it; where the image has "
+            "sshd, mpi.transport: ssh scales better"
         )
     implementation = _IMPLEMENTATIONS.get(fields.text("spec", "mpiImplementation").lower())
     if implementation:

@@ -120,8 +120,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         source = (*pod.container, "command" if pod.command else "args")
     jobs.processes(fields, pod, program, count, source)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
-    if "Master" in roles and kubeflow.leaves_pods(fields):
-        end_of_run.note(fields, end_of_run.OF_OPERATOR)
+    if kubeflow.leaves_pods(fields):
+        of_workers = "without a Master a PyTorchJob is done when all of its workers are"
+        end_of_run.note(fields, end_of_run.OF_OPERATOR if "Master" in roles else of_workers)
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
     ]

@@ -133,7 +133,9 @@ def _of_reference(
             return Beside(kind, name, True, f"{other.kind} {other.name} names it")
     if any(conversion.queue for conversion in conversions):
         return Beside(kind, name, True, _PURPOSES[kind])  # by the queue's template
-    return Beside(kind, name, False, "neither the job nor anything beside it names it")
+    return Beside(
+        kind, name, False, "nothing that is carried of the job names it, nor what is beside it"
+    )
 
 
 def pod_group(group: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Beside:

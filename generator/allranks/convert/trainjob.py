@@ -199,7 +199,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         key = _mpi(target, runtime)
     else:
         key = _torch(target, runtime)
+    target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")  # JobSet ends what is left
     inner = target.convert(key, context)
+    fields.values.get("mpi", {}).pop("cleanPodPolicy", None)  # as the chart has it
     if exports:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:

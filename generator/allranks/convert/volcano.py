@@ -96,9 +96,9 @@ _NO_RETRY = (
     "try again"
 )
 _ALWAYS = (
-    "without a restartPolicy it is Always: containers were started anew for ever, those that had "
-    "succeeded too; here a pod that succeeds is done, and runPolicy.backoffLimit says how often "
-    "one that fails is replaced"
+    "with the restartPolicy Always, which it is without one, containers were started anew for "
+    "ever, those that had succeeded too; here a pod that succeeds is done, and "
+    "runPolicy.backoffLimit says how often one that fails is replaced"
 )
 _EVICTED = "an evicted pod is replaced, and counts for nothing"
 _EVICTED_ALONE = f"a pod that fails ends the run; {_EVICTED}, where it ended the job as well"

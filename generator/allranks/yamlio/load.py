@@ -350,7 +350,8 @@ class _ValueBuilder:
             self._fail(
                 event,
                 "a key must be text, not a list or a mapping",
-                "a value that starts with { or [ must be quoted: '{{ x }}'",
+                "a value that starts with { or [ must be quoted: '{{ x }}'; a template of Helm's "
+                "is to be rendered first (helm template)",
             )
         value = self._value(event, depth)
         if isinstance(value, str):

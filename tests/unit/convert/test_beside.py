@@ -26,7 +26,7 @@ def test_objects_beside_a_job() -> None:
         if item.kind == "Service"
     )
     result = registry.convert_all([*documents, service], Context())
-    why = "neither the job nor anything beside it names it"
+    why = "nothing that is carried of the job names it, nor what is beside it"
     assert [("ConfigMap", False, why), ("Service", False)] == [
         (item.kind, item.is_needed, item.why)
         if item.kind == "ConfigMap"

@@ -1085,7 +1085,7 @@ def test_a_path_without_the_systems_programs_is_completed(
     [
         ("Master Worker", "{}", True),
         ("Master Worker", "{cleanPodPolicy: Running}", False),
-        ("Worker", "{}", False),
+        ("Worker", "{}", True),
         ("Master", "{}", False),
     ],
 )
@@ -1094,7 +1094,10 @@ def test_with_whose_end_a_pytorchjob_is_over_is_said(
 ) -> None:
     """The operator is done with the master, and lets the workers go on without a policy."""
     template = '{spec: {containers: [{name: pytorch, image: "a/b:1", command: [python, t.py]}]}}'
-    pods = "".join(f"    {role}: {{replicas: 1, template: {template}}}\n" for role in roles.split())
+    pods = "".join(
+        f"    {role}: {{replicas: {1 + (role == 'Worker')}, template: {template}}}\n"
+        for role in roles.split()
+    )
     text = (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n"
         f"spec:\n  runPolicy: {policy}\n  pytorchReplicaSpecs:\n{pods}"

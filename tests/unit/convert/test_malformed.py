@@ -296,3 +296,10 @@ spec: {template: {spec: {containers: [
   {name: c, image: "a/b:1", command: [torchrun, t.py],
    env: [x, {name: MASTER_ADDR, value: lead}]}]}}}
 """
+
+
+def test_a_template_of_helms_is_to_be_rendered_first() -> None:
+    """Its statements are no values that quotes would mend."""
+    with pytest.raises(InputError) as caught:
+        converted.text_as_jobs("{{ .Values.name }}: x\napiVersion: batch/v1\nkind: Job\n")
+    assert "helm template" in caught.value.problem.hint
