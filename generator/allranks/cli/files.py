@@ -59,6 +59,14 @@ def write(path: Path, text: str | bytes) -> bool:
         raise refusal(error, path) from error
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder; False where nobody may look, too, which `Path.is_dir` raises."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are not there.
 
@@ -83,11 +91,11 @@ def refuse_inputs(files: Iterable[Path], inputs: Iterable[str]) -> None:
         InputError: one of the files is an input, or a part of one.
     """
     places: set[Path] = set()
-    for path in (Path(name).resolve() for name in inputs if name != STDOUT):
-        parts = _PARTS_OF_A_CHART if path.is_dir() else ("",)
+    for path in (Path(os.path.realpath(name)) for name in inputs if name != STDOUT):
+        parts = _PARTS_OF_A_CHART if is_folder(path) else ("",)
         places |= {path / part for part in parts}
     for file in files:
-        place = file.resolve()
+        place = Path(os.path.realpath(file))
         if not places.isdisjoint({place, *place.parents}):
             raise InputError(
                 "it is read here, and would be replaced",
@@ -179,7 +187,7 @@ def fix(error: OSError, path: Path) -> str:
         error: the failure.
         path: the path.
     """
-    return unwritable(error.errno, str(path if path.is_dir() else path.parent))
+    return unwritable(error.errno, str(path if is_folder(path) else path.parent))
 
 
 def refusal(error: OSError, path: Path, operation: str = "written") -> AllranksError:

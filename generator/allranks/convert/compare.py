@@ -401,7 +401,7 @@ def _gpus(container: Mapping[str, Any]) -> int:
 
 def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
     volumes = {
-        volume.get("name"): {key: value for key, value in volume.items() if key != "name"}
+        str(volume.get("name")): {key: value for key, value in volume.items() if key != "name"}
         for volume in items(spec, "volumes")
     }
     facets: dict[str, Any] = {}
@@ -410,7 +410,7 @@ def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, 
         if path.startswith(_OUR_FOLDERS):
             continue
         rest = {key: value for key, value in mount.items() if key not in ("name", "mountPath")}
-        facets[f"mount {path}"] = (volumes.get(mount.get("name")), rest)
+        facets[f"mount {path}"] = (volumes.get(str(mount.get("name"))), rest)
     return facets
 
 

@@ -196,8 +196,9 @@ def expanded(words: tuple[str, ...], names: Container[str] = ()) -> tuple[tuple[
 
 
 def expands(words: Sequence[str], name: str) -> bool:
-    """Whether a shell puts a variable's value into words: ``$NAME`` and ``${NAME:-0}``."""
-    return any(re.search(rf"\$\{{?{name}(?!\w)", word) for word in words)
+    """Whether a shell puts a variable's value into words: ``$NAME``, ``$((NAME * 4))``."""
+    value = rf"\$\{{?{name}(?!\w)|\$\(\((?:[^()]|\([^()]*\))*(?<!\w){name}(?!\w)"
+    return any(re.search(value, word) for word in words)
 
 
 def reads(words: Sequence[str], name: str) -> bool:

@@ -218,10 +218,10 @@ def _service(
     document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
 ) -> Beside:
     """What to do about a Service: the charts of jobs with ranks make one that has no address."""
-    selector = set(k8s.mapping(document.data, "spec", "selector").items())
+    selector = set(_text_pairs(k8s.mapping(document.data, "spec", "selector")))
     for other in others:
         labels = k8s.mapping(other.data, "spec", "template", "metadata", "labels")
-        if selector and selector <= set(labels.items()):
+        if selector and selector <= set(_text_pairs(labels)):
             why = f"the pods of {other.kind} {other.name} are reached by it"
             return Beside("Service", document.name, True, why)
     job = next((item for item in conversions if _is_for(document, item)), None)
@@ -310,7 +310,7 @@ def _caller(
 def _is_for(document: Document, job: Conversion) -> bool:
     """Whether a Service selects the pods of a job, or has the job's name."""
     selector = k8s.mapping(document.data, "spec", "selector")
-    pairs = set(selector.items())
+    pairs = set(_text_pairs(selector))
     if job.name in selector.values() or (pairs and pairs <= _labels(job.values)):
         return True
     if any((item.kind, item.name) == ("Service", document.name) for item in job.beside):
@@ -360,8 +360,13 @@ def _words(node: Any) -> Iterator[str]:
         yield node
 
 
+def _text_pairs(labels: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The labels whose values are texts; Kubernetes takes no other."""
+    return ((key, value) for key, value in labels.items() if isinstance(value, str))
+
+
 def _labels(values: Mapping[str, Any]) -> set[tuple[str, Any]]:
     """The labels that pods of a job have from its values."""
-    own = k8s.mapping(values, "labels").items()
+    own = _text_pairs(k8s.mapping(values, "labels"))
     of_pods = (k8s.mapping(template, "metadata", "labels") for template in templates_of(values))
-    return {*own, *(pair for labels in of_pods for pair in labels.items())}
+    return {*own, *(pair for labels in of_pods for pair in _text_pairs(labels))}

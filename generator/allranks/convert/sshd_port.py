@@ -54,11 +54,11 @@ def take_over(fields: Fields) -> None:
 def _ports(container: Mapping[str, Any]) -> Iterator[int]:
     """The ports of its own pod that a container's probes and hooks ask for."""
     named_ports = {
-        port.get("name"): port.get("containerPort") for port in k8s.items(container, "ports")
+        k8s.text(port, "name"): port.get("containerPort") for port in k8s.items(container, "ports")
     }
     for key in PROBES:
         port = k8s.mapping(container, key, "tcpSocket").get("port")
-        number = named_ports.get(port, port)
+        number = named_ports.get(port, port) if isinstance(port, str) else port
         if isinstance(number, int) and not isinstance(number, bool):
             yield number
     handlers = [k8s.mapping(container, key) for key in PROBES]

@@ -261,7 +261,10 @@ class ChartInput:
 
 
 def _is_chart(path: Path) -> bool:
-    return (path / _CHART).is_file() or (path.is_file() and path.suffix == ".tgz")
+    try:
+        return (path / _CHART).is_file() or (path.is_file() and path.suffix == ".tgz")
+    except OSError:
+        return False  # reading it says why
 
 
 def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:

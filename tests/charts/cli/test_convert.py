@@ -314,3 +314,11 @@ def test_the_words_behind_a_batch_script(cli: Any) -> None:
     for words, fix in (("'b", "close the quotes"), ("b", "leave them out")):
         process = cli("convert", "values.yaml", "--words", words)
         assert (2, True) == (process.returncode, fix in process.stderr), process.stderr
+
+
+def test_a_file_whose_name_is_too_long_is_wrong_input(cli: Any) -> None:
+    """The text of a manifest in place of its file is refused in words, and so is such a target."""
+    process = cli("convert", PLAIN * 3)
+    assert (2, False) == (process.returncode, "Traceback" in process.stderr)
+    process = cli("convert", "-", "-o", "b" * 300, stdin=PLAIN)
+    assert (2, True) == (process.returncode, "use a shorter name" in process.stderr)

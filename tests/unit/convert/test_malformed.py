@@ -303,3 +303,50 @@ def test_a_template_of_helms_is_to_be_rendered_first() -> None:
     with pytest.raises(InputError) as caught:
         converted.text_as_jobs("{{ .Values.name }}: x\napiVersion: batch/v1\nkind: Job\n")
     assert "helm template" in caught.value.problem.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("containers: [{name: pytorch,", "containers: [{"),
+        (
+            "command: [python, t.py]",
+            "command: [python, t.py], ports: [{name: [a], containerPort: 1}]",
+        ),
+        (
+            "command: [python, t.py]",
+            "command: [python, t.py], volumeMounts: [{name: {a: b}, mountPath: /m}]",
+        ),
+    ],
+)
+def test_a_name_that_is_no_text_breaks_nothing(tmp_path: Path, old: str, new: str) -> None:
+    """The job is converted, or refused in words, and compared with its own controller's pods."""
+    (tmp_path / "job.yaml").write_text(WORKERS.replace(old, new))
+    result = service.convert([str(tmp_path / "job.yaml")])
+    (tmp_path / "values.yaml").write_text(service.values_file(result.conversions[0]))
+    assert 2 == service.check(str(tmp_path / "values.yaml"), [str(tmp_path / "job.yaml")], "").pods
+
+
+def test_a_services_selector_that_is_no_text_breaks_nothing() -> None:
+    """It selects no pod that Kubernetes would have."""
+    service_text = (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {selector: {a: {b: c}}}\n"
+    )
+    result = converted.text_as_jobs(f"{WORKERS}---\n{service_text}")
+    assert ["s"] == [item.name for item in result.beside]
+
+
+def test_a_shell_without_a_text_breaks_nothing(tmp_path: Path) -> None:
+    """`srun bash -c` alone fails in bash, and here as well."""
+    (tmp_path / "a.sh").write_text("#!/bin/bash\n#SBATCH -n 4\nsrun bash -c\n")
+    (conversion,) = service.convert([str(tmp_path / "a.sh")]).conversions
+    assert ["bash", "-c"] == conversion.values["command"]
+
+
+def test_a_number_that_a_shell_computes_is_said() -> None:
+    """`$((WORLD_SIZE * 4))` was the ranks, of the pods' number, and here it is four times those."""
+    script = "torchrun --nproc-per-node=4 t.py --world $((WORLD_SIZE*4))"
+    conversion = convert(
+        ("command: [python, t.py]", f"command: [bash, -c, '{script}']"),
+    )
+    assert any("reads WORLD_SIZE, which was another number" in note for note in conversion.notes)

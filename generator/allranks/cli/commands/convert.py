@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,8 +233,8 @@ def _write(
             console.text("---\n".join(documents).rstrip("\n"))
         return ["" for _ in result.conversions]
     path = Path(target)
-    is_folder = target.endswith("/") or path.is_dir() or len(result.conversions) > 1
-    if is_folder and path.exists() and not path.is_dir():
+    is_folder = target.endswith("/") or writing.is_folder(path) or len(result.conversions) > 1
+    if is_folder and not writing.is_folder(path) and os.path.lexists(path):
         raise InputError(
             f"{path} is a file, and there are {plural(len(result.conversions), 'job')}",
             hint="name a folder with -o",

@@ -215,7 +215,9 @@ def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
 
 
 def _runs_mpi(pod: OriginalPod) -> bool:
-    containers = [item for item in items(pod.spec, "containers") if item["name"] == pod.container]
+    containers = [
+        item for item in items(pod.spec, "containers") if item.get("name") == pod.container
+    ]
     words = [
         word for item in containers for key in ("command", "args") for word in texts(at(item, key))
     ]

@@ -31,7 +31,7 @@ def say(body: Body) -> list[str]:
     Args:
         body: what the script runs.
     """
-    text = body.command[2] if body.command[1:2] == ["-c"] else ""
+    text = "".join(body.command[2:3]) if body.command[1:2] == ["-c"] else ""
     assigned = [match["name"] for match in _SET.finditer(text)]
     for name in dict.fromkeys([*assigned, "MASTER_ADDR"]):
         variable = rf"\"?\$(?:{name}\b|\{{{name}\}})\"?"

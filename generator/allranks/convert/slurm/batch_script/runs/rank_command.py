@@ -107,7 +107,7 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
-    if command[1:2] == ["-c"]:
+    if command[1:2] == ["-c"] and command[2:]:
         command[2:3] = [
             inner_setup.of_pod(reading, own, "command", step_line) for own in command[2:3]
         ]
