@@ -156,6 +156,10 @@ class Console:
         """Write a note to standard error; never part of the result."""
         _write(sys.stderr, f"{_word(sys.stderr, 'note')} {clean(self.pasteable(text))}\n")
 
+    def report(self, text: str) -> None:
+        """Write a document to standard error; its first line is the text's own."""
+        _write(sys.stderr, f"{clean(self.pasteable(text))}\n")
+
     def check(self, status: str, name: str, detail: str, fix: str, width: int) -> None:
         """Write one line of a check list, and its fix."""
         word = click.style(f"{status:<4}", fg=_STATUS_COLOURS[status], bold=True)

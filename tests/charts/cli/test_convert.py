@@ -114,6 +114,7 @@ def test_the_report_as_data(cli: Any) -> None:
         report["beside"][0]["needed"],
     )
     table = cli("convert", "values.yaml", "--report", "md", "-o", "out.yaml").stderr
+    assert table.startswith("## PyTorchJob ")
     assert "| `metadata.name` | carried | `NAME, the release` |  | 4 |" in table
 
 

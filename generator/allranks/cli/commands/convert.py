@@ -267,7 +267,7 @@ def _report(console: Console, result: Result, report: str, written: list[str]) -
     if report == "json":
         console.json(reports.as_json(result, written))
     elif report == "md":
-        console.note(reports.markdown(result))
+        console.report(reports.markdown(result))
     else:
         for line in reports.text(result, written):
             console.note(line)
