@@ -182,7 +182,7 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
         )
     if "max-restarts" in program.options:
-        fields.note(_RESTARTS_OF_AGENT)
+        fields.leave(source, _RESTARTS_OF_AGENT)
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
@@ -190,7 +190,7 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
 
 
 _RESTARTS_OF_AGENT = (
-    "--max_restarts is not carried: runPolicy.backoffLimit says how many failures of a worker in a "
+    "its --max_restarts: runPolicy.backoffLimit says how many failures of a worker in a "
     "row are tried again"
 )
 _BY_OPERATOR = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, kubeflow, pods, roles
+from allranks.convert import finish, kubeflow, pods, references, roles
 from allranks.convert.verdicts import METADATA, Conversion, Fields, Rule, Rules, carried, changed
 from allranks.errors import InputError
 
@@ -75,7 +75,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
     own_roles = _alike(fields, own_roles)
-    roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
+    templates = roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
     if _EXPORTS[kind]:
         roles.wrap(fields, _EXPORTS[kind])
         fields.note(
@@ -86,6 +86,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
             "MASTER_PORT, RANK and WORLD_SIZE are"
         )
+        for pod in templates.values():
+            if names := references.mentions(pod.words, ("WORKER_ADDRS", "WORKER_PORT")):
+                key = "command" if pod.command else "args"
+                fields.leave((*pod.container, key), f"it reads {names[0]}, which is not set here")
     if any(role.name == "ps" for role in own_roles):
         fields.note(_ENDED_BY_WORKERS)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))

@@ -135,3 +135,15 @@ def test_who_makes_the_pods_of_an_elastic_job_is_said(strategy: str) -> None:
     )
     notes = text_as_jobs(text).conversions[0].notes
     assert any("allranks operator install" in note for note in notes)
+
+
+def test_restarts_of_the_agent_are_a_loss() -> None:
+    """No value has them, so that the exit code says so, and not a note alone."""
+    text = (
+        "apiVersion: elastic.iml.github.io/v1alpha1\nkind: ElasticJob\nmetadata: {name: a}\n"
+        "spec: {distributionStrategy: AllreduceStrategy, replicaSpecs: {worker: {replicas: 1, "
+        "template: {spec: {containers: [{name: main, image: 'a/b:1', "
+        "command: [dlrover-run, --max_restarts=3, t.py]}]}}}}}\n"
+    )
+    whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
+    assert any("--max_restarts" in why for why in whys)

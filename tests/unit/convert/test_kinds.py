@@ -1182,3 +1182,23 @@ def test_a_name_in_a_message_is_no_variable_that_is_read(line: str, *, is_noted:
     )
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("the command reads WORLD_SIZE, which counted" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_loss"), [("--machines $WORKER_ADDRS", True), ("-n 2", False)]
+)
+def test_a_variable_of_lightgbm_that_a_command_reads_is_a_loss(
+    words: str, *, is_loss: bool
+) -> None:
+    """Nothing sets it here, so that the exit code says so, and not a note alone."""
+    command = f'command: [sh, -c, "x {words}"]'
+    template = f'{{spec: {{containers: [{{name: xgboost, image: "a/b:1", {command}}}]}}}}'
+    pods = "".join(
+        f"    {role}: {{replicas: 1, template: {template}}}\n" for role in ("Master", "Worker")
+    )
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: XGBoostJob\nmetadata: {name: a}\nspec:\n"
+        f"  xgbReplicaSpecs:\n{pods}"
+    )
+    whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
+    assert is_loss == any("WORKER_ADDRS, which is not set here" in why for why in whys)
