@@ -80,9 +80,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     template = target.manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     podset = PodSet("role", 1, (), template)
     podsets.shape([podset], KIND, context.entrypoint)
-    if target.get(("spec", "runPolicy", "cleanPodPolicy")) is None:
-        target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
-    target.convert(podsets.PYTORCH, context)
+    target.convert_as(podsets.PYTORCH, context)
     retries = fields.number("roles", 0, "max_retries")
     fields.put(("runPolicy", "backoffLimit"), retries or 0, ("roles", 0, "max_retries"))
     fields.keep(("name",), "NAME, the release")

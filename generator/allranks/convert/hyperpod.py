@@ -78,9 +78,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.change(_TTL, "it is for ever")
     else:
         target.copy(_TTL, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
-    if target.get(("spec", "runPolicy", "cleanPodPolicy")) is None:
-        target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
-    queue = target.convert(podsets.PYTORCH, context).queue
+    queue = target.convert_as(podsets.PYTORCH, context).queue
     retries = fields.number(*_RETRIES)
     if retries is not None:
         job.retry(fields, retries, _RETRIES)

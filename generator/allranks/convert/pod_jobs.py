@@ -63,8 +63,6 @@ def rewrite(fields: Fields, shape: Shape, drop_mounts: Collection[str] = ()) -> 
     target = Rewrite(fields)
     section, container = _SECTIONS[shape.key or PYTORCH]
     target.copy(("metadata",), ("metadata",))
-    # With whose end it is over, the object says, and not the operator of this kind.
-    target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
     for role, sets in shape.roles.items():
         to: FieldPath = ("spec", section, role)
         target.put((*to, "replicas"), sum(podset.replicas for podset in sets))
@@ -160,8 +158,7 @@ def convert(
         if shape.key == PYTORCH:
             _processes(target, (shape.roles.get("Worker") or shape.roles["Master"])[0])
         rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
-        queue = target.convert(shape.key, context).queue
-        fields.values.get("mpi", {}).pop("cleanPodPolicy", None)  # as the chart has it
+        queue = target.convert_as(shape.key, context).queue
         for path in rewritten:
             fields.change(path, "the chart lists the hosts, and starts sshd", "command")
         for path in stale:

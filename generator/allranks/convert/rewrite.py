@@ -103,6 +103,27 @@ class Rewrite:
                 yield from ((*origin, *path[end:]) for origin in origins)
                 return
 
+    def convert_as(self, key: tuple[str, str], context: Context) -> Conversion:
+        """Convert an object of another controller than that of the kind it is written as.
+
+        That controller says itself what becomes of pods that are left when the run is over, and has
+        no cleanPodPolicy, of which the kind's conversion would say what its operator does.
+
+        Args:
+            key: the API group and the kind that it is written as.
+            context: what else is known.
+
+        Returns:
+            The conversion of the object, as of `convert`.
+
+        Raises:
+            InputError: as of `convert`.
+        """
+        self.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
+        inner = self.convert(key, context)
+        self.fields.values.get("mpi", {}).pop("cleanPodPolicy", None)  # the chart's own default
+        return inner
+
     def convert(self, key: tuple[str, str], context: Context) -> Conversion:
         """Convert the object, and take over what is said of its fields.
 

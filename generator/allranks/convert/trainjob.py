@@ -199,9 +199,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         key = _mpi(target, runtime)
     else:
         key = _torch(target, runtime)
-    target.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")  # JobSet ends what is left
-    inner = target.convert(key, context)
-    fields.values.get("mpi", {}).pop("cleanPodPolicy", None)  # as the chart has it
+    inner = target.convert_as(key, context)
     if exports:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
