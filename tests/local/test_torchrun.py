@@ -263,7 +263,7 @@ def test_plain_manifests_train(machine: Machine, trainer: Path, options: str) ->
 def test_workers_of_a_killed_run_are_found(machine: Machine) -> None:
     """Torchrun starts its workers in sessions of their own; deleting the run ends them too."""
     (machine.workdir / "train.py").write_text(
-        "import time\nprint('up', flush=True)\ntime.sleep(600)"
+        "import sys, time\nsys.stdout.write('up\\n')\nsys.stdout.flush()\ntime.sleep(600)"
     )
     trainer = container("exec torchrun --standalone --nproc-per-node=2 train.py")
     handle = machine.start(job("run", trainer))
