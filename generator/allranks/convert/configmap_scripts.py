@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, image_demands, shell_arguments
+from allranks.convert import commands, image_demands, mounted_files, shell_arguments
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
-from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,21 +143,6 @@ def _texts(
     fields: Fields, container: FieldPath, context: Context
 ) -> Iterator[tuple[str, str, str]]:
     """The texts of ConfigMaps that are files in a container: the map, the file's path, the text."""
-    volumes = {
-        k8s.text(volume, "name"): k8s.mapping(volume, "configMap")
-        for _, volume in fields.items(*container[:-2], "volumes")
-    }
-    for _, mount in fields.items(*container, "volumeMounts"):
-        source = volumes.get(k8s.text(mount, "name"), {})
-        name = k8s.text(source, "name")
-        document = context.find("ConfigMap", name) if name else None
-        if document is None:
-            continue
-        paths = {
-            k8s.text(item, "key"): k8s.text(item, "path") for item in k8s.items(source, "items")
-        }
-        folder, only = k8s.text(mount, "mountPath").rstrip("/"), k8s.text(mount, "subPath")
-        for key, text in k8s.mapping(document.data, "data").items():
-            path = paths.get(key, "") if paths else key
-            if path and isinstance(text, str) and only in ("", path):
-                yield name, folder if only else f"{folder}/{path}", text
+    pod = fields.mapping(*container[:-2])
+    for _, name, path, text in mounted_files.of(pod, fields.mapping(*container), context.texts_of):
+        yield name, path, text

@@ -346,7 +346,7 @@ def environment(
         fields.note(
             f"the command reads {name}, which the old controller set: check that it is still right"
         )
-    note_host_name(fields, runs)
+    note_host_name(fields, (*runs.command, runs.setup))
     old = re.compile(pattern)
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)
@@ -361,15 +361,16 @@ def environment(
             fields.leave((*pod.container, "env", index, "value"), _OLD_POD.format(match[0]))
 
 
-def note_host_name(fields: Fields, runs: Program) -> None:
+def note_host_name(fields: Fields, texts: tuple[str, ...]) -> None:
     """Say where a command reads its pod's host name, which is another one here.
 
     Args:
-        fields: the object.
-        runs: what it runs.
+        fields: the object, whose values have a `workload`.
+        texts: what it runs.
     """
-    if not references.mentions((*runs.command, runs.setup), ("HOSTNAME", "hostname")):
+    if not references.mentions(texts, ("HOSTNAME", "hostname")):
         return
+    name = "its role and its index" if fields.values.get("workload") == "elastic" else "its rank"
     if k8s.mapping(fields.values, "network").get("hostNetwork"):
         fields.note(
             "the command reads the host name: with network.hostNetwork that is the node's, and "
@@ -377,7 +378,7 @@ def note_host_name(fields: Fields, runs: Program) -> None:
         )
     else:
         fields.note(
-            "the command reads the pod's host name: a pod is called after the release and its rank "
+            f"the command reads the pod's host name: a pod is called after the release and {name} "
             "here"
         )
 

@@ -311,7 +311,7 @@ def _array(
             fields.carry(policy[key], ("runPolicy", key), 1 if is_zero else None, why)
     claims.put(fields, volume_claims)
     _without_names(fields, podset)
-    jobs.note_host_name(fields, program)
+    jobs.note_host_name(fields, (*program.command, program.setup))
     has_mpirun = bool(script) or program.workload == "mpi"
     if podset.replicas > 1:
         ranks = "each pod's mpirun starts its own ranks" if has_mpirun else _NO_RANKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import helper_names, other_ranks, roles, shell_comments, trials
+from allranks.convert import kubeflow_pod_names, other_ranks, roles, shell_comments, trials
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
@@ -115,7 +115,7 @@ def _say_of_others(fields: Fields, podset: PodSet, names: Sequence[str]) -> None
                 if not _names_pods(text, names):
                     continue
                 if _names_pods(same.sub("", text), names):
-                    fields.leave(path, helper_names.OTHER_NAMES)
+                    fields.leave(path, kubeflow_pod_names.OTHER_NAMES)
                 else:
                     pods = f"{dotted(path)} names pods of the release {job}"
                     fields.note(f"{pods}: give the release this name")

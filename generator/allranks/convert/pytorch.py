@@ -536,7 +536,7 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             f"which counted {factor} processes in each pod there; here it counts the pods, because "
             "each runs the command once"
         )
-        if references.reads(program.command, "WORLD_SIZE"):
+        if references.reads((*program.command, *program.scripts), "WORLD_SIZE"):
             fields.note(f"the command reads WORLD_SIZE, {counted}")
         elif program.is_unseen:
             fields.note(f"what is not in the input may read WORLD_SIZE, {counted}")

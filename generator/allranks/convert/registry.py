@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
-    helper_names,
+    kubeflow_pod_names,
     label_selectors,
     master_services,
     missing_volumes,
+    mounted_files,
     related_objects,
     unknown_fields,
     watched_keys,
 )
 from allranks.errors import InputError, InvalidValues, Problem
+from allranks.k8s import fields as k8s
 from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
@@ -210,6 +212,12 @@ class Context:
         objects = self.objects(kind, group=group)
         return next((document for document in objects if document.name == name), None)
 
+    def texts_of(self, config_map: str) -> dict[str, str]:
+        """The texts of a ConfigMap of the input, by their keys; none where there is no such map."""
+        document = self.find("ConfigMap", config_map) if config_map else None
+        data = {} if document is None else k8s.mapping(document.data, "data")
+        return {key: text for key, text in data.items() if isinstance(text, str)}
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -343,7 +351,8 @@ def convert_document(document: Document, context: Context) -> Conversion:
     manifest = unknown_fields.without(document.data)
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)
-    conversion = helper_names.checked(conversion, document.data)
+    conversion = kubeflow_pod_names.checked(conversion, document.data)
+    conversion = mounted_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts

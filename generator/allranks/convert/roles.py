@@ -116,6 +116,7 @@ def _command(
     """Put a role's command; return that which all share, the workers'."""
     own = jobs.command_of(fields, pod, context)
     words, is_changed = commands.arriving(own, pod.variables)
+    jobs.note_host_name(fields, words)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     to: FieldPath = ("command",)
     if role.name != WORKER and words != shared:

@@ -81,3 +81,91 @@ def test_a_comment_names_no_pod_of_kubeflow_s(kind: str) -> None:
         conversion = text_as_jobs(text).conversions[0]
         sentences = [*conversion.notes, *(verdict.why for verdict in conversion.verdicts)]
         assert is_named == any(word in text for text in sentences for word in ON_NAMES)
+
+
+ROLES = {
+    "TFJob": ("tfReplicaSpecs", "PS", "tensorflow", "j-ps-0"),
+    "XGBoostJob": ("xgbReplicaSpecs", "Master", "xgboost", "j-master-0"),
+    "PaddleJob": ("paddleReplicaSpecs", "Worker", "paddle", "j-worker-0"),
+    "JAXJob": ("jaxReplicaSpecs", "Worker", "jax", "j-worker-0"),
+    "MXJob": ("mxReplicaSpecs", "Scheduler", "mxnet", "j-scheduler-0"),
+}
+
+
+@pytest.mark.parametrize("kind", ROLES)
+def test_a_program_of_a_role_names_pods(kind: str) -> None:
+    """It is lost, as their host name is said; a comment names none."""
+    specs, first, container, pod = ROLES[kind]
+    text = OF_KUBEFLOW.replace("WORD", "true").replace("KIND_VERSION", "v1").replace("KIND", kind)
+    text = text.replace("SPECS", specs).replace("FIRST", first).replace("CONTAINER", container)
+    if first == "Worker":
+        text = text.replace("  Worker: {template: *t}", "")
+    named = text_as_jobs(text.replace("RUN", f"python t.py {pod}:2222 $HOSTNAME")).conversions[0]
+    assert any(path.endswith(".command[2]") for path in lost(named))
+    assert any("its role and its index" in note for note in named.notes)
+    other = text_as_jobs(text.replace("RUN", f"python t.py # {pod}")).conversions[0]
+    assert set() == lost(other)
+
+
+MOUNTED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data:
+  run.sh: |
+    LINE
+    torchrun --nnodes=2 train.py
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: j}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {
+  volumes: [{name: s, VOLUME}],
+  containers: [{name: pytorch, image: i, command: [bash, /s/run.sh],
+    volumeMounts: [{name: s, mountPath: /s}]}]}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "volume", ["configMap: {name: scripts}", "projected: {sources: [{configMap: {name: scripts}}]}"]
+)
+def test_a_mounted_script_names_pods(volume: str) -> None:
+    """What a ConfigMap of the input has is read, as a command is."""
+    text = MOUNTED.replace("VOLUME", volume)
+    named = text_as_jobs(text.replace("LINE", "ping j-master-0")).conversions[0]
+    ((verdict,), place) = named.lost, "spec.containers[0].volumeMounts[0].mountPath"
+    assert verdict.path.endswith(place)
+    assert "/s/run.sh of ConfigMap scripts names j-master-0" in verdict.why
+    for line in ("# j-master-0", "ping other-j-master-0", "ping j-master-0x"):
+        assert set() == lost(text_as_jobs(text.replace("LINE", line)).conversions[0])
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("echo $PET_RDZV_ID", "reads PET_RDZV_ID, which the old controller set"),
+        ("echo $(hostname)", "reads the pod's host name"),
+        ("echo $PET_NNODES", ""),
+    ],
+)
+def test_a_mounted_script_reads_what_is_other_here(line: str, sentence: str) -> None:
+    """It is a note; what a launcher of the script's own is told is as it was."""
+    text = MOUNTED.replace("VOLUME", "configMap: {name: scripts}").replace("LINE", line)
+    notes = [note for note in text_as_jobs(text).conversions[0].notes if "/s/run.sh of" in note]
+    others = [note for note in notes if "starts torchrun itself" not in note]
+    assert (sentence in others[0]) if sentence else not others
+
+
+def test_a_mounted_script_names_pods_of_a_release_of_the_name() -> None:
+    """Pods of a StatefulSet have the names that a release of its name gives them."""
+    mounts = "volumeMounts: [{name: s, mountPath: /s}]\n        env:"
+    text = SET.replace("env:", mounts).replace("IN_WAIT", "true").replace("IN_SCRIPT", "bash /s/x")
+    text = text.replace(
+        "    spec:\n", "    spec:\n      volumes: [{name: s, configMap: {name: m}}]\n"
+    )
+    for host, losses in (("w-0.w", 0), ("w-0.other", 1)):
+        data = f"{{x: ping {host}}}"
+        config_map = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {data}\n---\n"
+        conversion = text_as_jobs(config_map + text).conversions[0]
+        assert losses == len(conversion.lost)
+        assert losses != any("of the release w" in note for note in conversion.notes)

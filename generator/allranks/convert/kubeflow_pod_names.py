@@ -1,7 +1,8 @@
-"""Init containers and sidecars that wait for pods of Kubeflow's operators, by their names.
+"""Containers that reach pods of Kubeflow's operators by their names.
 
 The program is told of the pods of a run; what stands beside it reads names that somebody typed, and
-an init container that waits for a name which is not there waits for ever.
+an init container that waits for a name which is not there waits for ever. The programs of a job
+with roles may have such names, too; those whose pods are all alike are read by their converters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from allranks.k8s import fields as k8s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from allranks.convert.verdicts import Conversion, FieldPath
+    from allranks.convert.verdicts import Conversion, FieldPath, Verdict
 
 _GROUPS = ("kubeflow.org", "trainer.kubeflow.org")
 _ROLES = r"(?:master|worker|chief|ps|evaluator|launcher|scheduler|server|node-\d+)"
@@ -29,7 +30,7 @@ OTHER_NAMES = (
 
 
 def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
-    """A conversion that says which of its helpers name pods that are not there.
+    """A conversion that says which of its containers name pods that are not there.
 
     Args:
         conversion: the conversion.
@@ -43,15 +44,18 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
     same = re.compile(rf"(?<![\w/.-]){re.escape(job)}-worker-\d+\.{re.escape(job)}(?![\w-])")
     is_mpi = source.get("kind") == "MPIJob"
     verdicts, notes = list(conversion.verdicts), list(conversion.notes)
-    for path, text in _texts_of_helpers(source, _helpers(conversion.values), ()):
-        if not re.search(pod, text):
+    helpers = _helpers(conversion.values)
+    has_roles = conversion.values.get("workload") == "elastic"
+    for path, name, text in _texts_of_containers(source, ()):
+        is_helper = name in helpers
+        if not re.search(pod, text) or not (is_helper or has_roles):
             continue
         if is_mpi and not re.search(pod, same.sub("", text)):
             notes.append(f"{dotted(path)} names pods of the release {job}: give it this name")
             continue
         verdicts = [
             replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=OTHER_NAMES)
-            if verdict.keys[: len(path)] == path or path[: len(verdict.keys)] == verdict.keys
+            if _is_of(verdict, path) and (is_helper or _is_in_values(verdict))
             else verdict
             for verdict in verdicts
         ]
@@ -69,21 +73,32 @@ def _helpers(values: Mapping[str, Any]) -> set[str]:
     return own - {TRAINER}
 
 
-def _texts_of_helpers(
-    node: Any, helpers: set[str], path: FieldPath
-) -> Iterator[tuple[FieldPath, str]]:
-    """The words and variables of the containers of these names, and where they stand."""
+def _is_of(verdict: Verdict, path: FieldPath) -> bool:
+    """Whether a verdict is about a field, or one above or below it."""
+    return verdict.keys[: len(path)] == path or path[: len(verdict.keys)] == verdict.keys
+
+
+def _is_in_values(verdict: Verdict) -> bool:
+    """Whether a field is in the values, and nothing else in its place."""
+    has_command = verdict.to.rpartition(".")[2] == "command"
+    return verdict.outcome is Outcome.CARRIED or (
+        verdict.outcome is Outcome.CHANGED and has_command
+    )
+
+
+def _texts_of_containers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str, str]]:
+    """The words and variables of all containers: where they stand, in which container, the text."""
     if isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _texts_of_helpers(item, helpers, (*path, index))
+            yield from _texts_of_containers(item, (*path, index))
     elif isinstance(node, dict):
         for key, value in node.items():
             if key not in ("initContainers", "containers"):
-                yield from _texts_of_helpers(value, helpers, (*path, key))
+                yield from _texts_of_containers(value, (*path, key))
                 continue
-            for index, container in enumerate(value if isinstance(value, list) else ()):
-                if k8s.text(container, "name") in helpers:
-                    yield from _texts(container, (*path, key, index))
+            for index, container in k8s.numbered_items(node, key):
+                for where, text in _texts(container, (*path, key, index)):
+                    yield where, k8s.text(container, "name"), text
 
 
 def _texts(container: Mapping[str, Any], here: FieldPath) -> Iterator[tuple[FieldPath, str]]:
