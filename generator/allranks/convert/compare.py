@@ -8,7 +8,7 @@ find each other is not compared, because that is what differs by design.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -23,6 +23,7 @@ from allranks.convert import (
     shell_arguments,
 )
 from allranks.convert.image_names import pull_policy
+from allranks.convert.pod_template import is_of_person
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
@@ -47,6 +48,7 @@ _OUR_ENV = re.compile(
 _STARTERS = ("follow", "exec", "elastic_worker")
 _ALIKE = {names.ROLE_NODE, names.ROLE_TRIAL}
 _GRACE = 30  # seconds; Kubernetes' own
+_SCHEDULER = "default-scheduler"
 _OF_POD = (
     *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostIPC", "hostPID"),
     *("priorityClassName", "runtimeClassName", "hostNetwork", "imagePullSecrets", "hostAliases"),
@@ -88,22 +90,38 @@ class Difference:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """An amount, which is the same however it is written: ``1Gi``, ``1024Mi``."""
+
+    number: float
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def differences(
-    originals: Sequence[original.OriginalPod], objects: Iterable[Manifest]
+    originals: Sequence[original.OriginalPod],
+    objects: Iterable[Manifest],
+    entrypoint: Sequence[str] = (),
 ) -> list[Difference]:
     """What the pods of a release have otherwise than the original ones.
 
     Args:
         originals: the pods that the old controller makes.
         objects: the rendered manifests of the release.
+        entrypoint: what the image runs where a container that trains has no command.
     """
     objects = list(objects)
+    if entrypoint:
+        originals = _with_entrypoint(originals, entrypoint)
     claims = {text(item, "metadata", "name") for item in objects if item.get("kind") == _CLAIM}
     ours = {
-        role: (number, _with_own_claims(spec, claims), world)
-        for role, (number, spec, world) in _by_role(objects).items()
+        role: (number, {**own, "spec": _with_own_claims(mapping(own, "spec"), claims)}, world)
+        for role, (number, own, world) in _by_role(objects).items()
     }
-    originals = [replace(pod, spec=_with_own_claims(pod.spec, pod.claims)) for pod in originals]
+    originals = [pod.with_spec(_with_own_claims(pod.spec, pod.claims)) for pod in originals]
     theirs: dict[str, list[original.OriginalPod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
@@ -112,22 +130,42 @@ def differences(
         theirs.setdefault(own or pod.role, []).append(pod)
     result: list[Difference] = []
     for role in (*theirs, *(role for role in ours if role not in theirs)):
-        number, spec, world = ours.get(role, (0, {}, 0))
+        number, template, world = ours.get(role, (0, {}, 0))
         pods = theirs.get(role, [])
         if len(pods) != number:
             result.append(Difference(role, "pods", str(len(pods)), str(number)))
         if not pods or not number:
             continue
         result += _ranks(role, pods[0], world)
-        specs: set[str] = set()
+        kinds: set[str] = set()
         for pod in pods:
-            if (key := repr(pod.spec)) not in specs:
-                specs.add(key)
-                result += _of_specs(role, pod, spec)
+            if (key := repr(pod.template)) not in kinds:
+                kinds.add(key)
+                result += _of_templates(role, pod, template)
     return list(dict.fromkeys(result))
 
 
+def _with_entrypoint(
+    pods: Sequence[original.OriginalPod], entrypoint: Sequence[str]
+) -> list[original.OriginalPod]:
+    """Pods whose containers that train have a command; the workers of an MPI job have sshd's."""
+    has_launcher = any(pod.role == names.ROLE_LAUNCHER for pod in pods)
+    result = []
+    for pod in pods:
+        containers = [
+            {**own, "command": list(entrypoint)}
+            if text(own, "name") == pod.container and not own.get("command")
+            else own
+            for own in items(pod.spec, "containers")
+        ]
+        trains = not has_launcher or pod.role == names.ROLE_LAUNCHER
+        result.append(pod.with_spec({**pod.spec, "containers": containers}) if trains else pod)
+    return result
+
+
 _CLAIM = "PersistentVolumeClaim"
+# The variable of which torchrun takes what its option does not say.
+_PROCESSES = "PET_NPROC_PER_NODE"
 
 
 def _with_own_claims(spec: Mapping[str, Any], claims: Collection[str]) -> Mapping[str, Any]:
@@ -150,12 +188,10 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
-    option = program.options.get("nproc-per-node")
-    if outside_variables.decide(container, option or ""):
+    option = program.options.get("nproc-per-node") or variables.get(_PROCESSES, "1")
+    if outside_variables.decide(container, option):
         return
-    per_pod = references.number(option, variables) if option else pod.ranks
-    if not per_pod:
-        per_pod = _gpus(container) or 1
+    per_pod = references.number(option, variables) or pod.ranks or _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # A number of nodes in the command's own words wins over what the controller tells the pod.
     own = references.number(references.ends(program.options.get("nnodes", ""))[1], variables)
@@ -165,12 +201,12 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
 
 
 def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, Any], int]]:
-    """By role: the number of pods, their PodSpec, and the processes of the whole job."""
+    """By role: the number of pods, their template, and the processes of the whole job."""
     roles: dict[str, tuple[int, Mapping[str, Any], int]] = {}
     for manifest in objects:
         for role, number, template in _templates(manifest):
             spec = mapping(template, "spec")
-            before = roles.get(role, (0, spec, 0))
+            before = roles.get(role, (0, template, 0))
             env = _plain_env(_container(spec, TRAINER))
             per_pod = env.get(names.ENV_PROCESSES, "")
             most = env.get(names.ENV_NODES, "").rpartition(":")[2]
@@ -195,11 +231,12 @@ def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]
     yield role, count(spec, key), template
 
 
-def _of_specs(
-    role: str, pod: original.OriginalPod, ours: Mapping[str, Any]
+def _of_templates(
+    role: str, pod: original.OriginalPod, template: Mapping[str, Any]
 ) -> Iterator[Difference]:
+    ours = mapping(template, "spec")
     main = text(_container(pod.spec, pod.container), "name")
-    pod = replace(pod, spec=container_names.renamed(pod.spec, {main: TRAINER} if main else {}))
+    pod = pod.with_spec(container_names.renamed(pod.spec, {main: TRAINER} if main else {}))
     their_container = _container(pod.spec, pod.container)
     our_container = _container(ours, TRAINER)
     theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}
@@ -210,6 +247,9 @@ def _of_specs(
         theirs["workingDir"] = folder
     theirs |= _others(pod.spec, pod.container)
     own |= _others(ours, TRAINER)
+    for kind, key, value in _labels(pod.template):
+        theirs[f"{kind} {key}"] = value
+        own[f"{kind} {key}"] = mapping(template, "metadata", f"{kind}s").get(key)
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
     for name, value in _exports(texts(our_container.get("args"))):
         their_text = theirs.get(f"env {name}")
@@ -225,6 +265,14 @@ def _of_specs(
             yield Difference(role, setting, _shown(their_value), _shown(our_value))
     if role != "worker" or not _is_sshd(_words(their_container)):
         yield from _command(role, pod, their_container, our_container)
+
+
+def _labels(template: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The labels and annotations of a template that a person wrote."""
+    for kind in ("label", "annotation"):
+        for key, value in mapping(template, "metadata", f"{kind}s").items():
+            if value is not None and is_of_person(str(key)):
+                yield kind, str(key), str(value)
 
 
 def _exports(words: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -345,6 +393,7 @@ def _pod_facets(spec: Mapping[str, Any]) -> dict[str, Any]:
     facets["grace"] = _GRACE if grace is None else grace
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     facets["service account"] = account
+    facets["scheduler"] = spec.get("schedulerName") or _SCHEDULER
     return facets
 
 
@@ -382,9 +431,12 @@ def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:
             if amount is None:  # as if it were not there, to Kubernetes
                 continue
             try:
-                facets[f"{kind} {name}"] = float(quantity.parse(amount))
+                number = float(quantity.parse(amount))
             except (InputError, TypeError):
                 facets[f"{kind} {name}"] = str(amount)
+                continue
+            if number or "/" not in str(name):  # no device is as none
+                facets[f"{kind} {name}"] = _Amount(number, str(amount))
     return facets
 
 

@@ -264,6 +264,15 @@ def is_own(key: str) -> bool:
     return domain in _OPERATORS_OWN and not name.startswith(_OPERATORS_OWN[domain])
 
 
+def is_of_person(key: str) -> bool:
+    """Whether a label or annotation is none that Kubernetes, a chart or a controller writes."""
+    return not (key in QUEUES or is_reserved(key) or _is_written(key))
+
+
+def _is_written(key: str) -> bool:
+    return (key.startswith(_WRITTEN) and not is_own(key)) or key in _KUBERNETES_KEYS
+
+
 def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
     for kind in ("labels", "annotations"):
         for key, value in fields.mapping(*path, kind).items():
@@ -280,7 +289,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             elif key in WRITTEN_KEYS and key not in _KUBERNETES_KEYS:
                 # An operator writes it on pods, and not here: a person has.
                 fields.leave(here, _OPERATORS_KEY)
-            elif (key.startswith(_WRITTEN) and not is_own(key)) or key in _KUBERNETES_KEYS:
+            elif _is_written(key):
                 fields.change(here, "a controller or kubectl writes it")
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")

@@ -440,6 +440,7 @@ def check(
     paths: tuple[str, ...],
     namespace: str = "",
     chart: ChartInput | None = None,
+    entrypoint: tuple[str, ...] = (),
 ) -> PodComparison:
     """Compare the release of a values file with the pods that an object's own controller makes.
 
@@ -448,18 +449,25 @@ def check(
         paths: files with manifests, and charts, with exactly one job; ``-`` is standard input.
         namespace: the namespace; "" for the object's own.
         chart: with what charts are rendered, and the helm to use; None for the defaults.
+        entrypoint: what the image runs where a container has no command; () for unknown.
 
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
     chart = chart or ChartInput()
-    documents = [
-        document
-        for path in paths
-        for document in (
-            _of_chart(path, chart, namespace) if _is_chart(Path(path)) else _documents(path)
-        )
-    ]
+    documents: list[registry.Document] = []
+    for path in paths:
+        if _is_chart(Path(path)):
+            documents += _of_chart(path, chart, namespace)
+            continue
+        source, data = STDIN_NAME if path.strip() == files.STDIN else path, files.read(path)
+        if slurm.is_script(data):
+            raise InputError(
+                f"{source} is a batch script, of which no controller makes pods: there is nothing "
+                "to compare with",
+                hint="`allranks render` shows the pods of its values",
+            )
+        documents += registry.documents_of(load.load_objects(data, source))
     document = _checked_job(values, paths, documents)
     context = registry.Context(documents=tuple(documents))
     sources, job = Sources((values,)), document.data
@@ -470,10 +478,10 @@ def check(
     theirs = original.pods(job, [item.data for item in documents])
     if theirs is None:
         raise InputError(
-            f"allranks does not know which pods the controller of a {job.get('kind')} makes",
+            f"the pods that are made of a kind {job.get('kind')} are not known here",
             path="kind",
             source=document.where,
-            hint="only " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})) + " are",
+            hint="give one of " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})),
         )
     from allranks.helm import binary
     from allranks.service import prepare, render
@@ -483,7 +491,7 @@ def check(
     prepared = prepare.prepare(sources, release=release, namespace=namespace)
     text = render.manifests(prepared, binary.find(chart.helm or None), release, namespace)
     objects = [item for item in load.load_all(text) if isinstance(item, dict)]
-    differences = compare.differences(theirs, objects)
+    differences = compare.differences(theirs, objects, entrypoint)
     note = _OF_TRIAL if document.kind in _SEARCHES else ""
     return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from allranks.convert import compare, original, roles
 from allranks.convert.original import mpi
@@ -20,7 +23,7 @@ _MNIST = ("/opt/pytorch-mnist/mnist.py",)
 
 def _original(container: dict[str, Any]) -> original.OriginalPod:
     spec = {"containers": [{"name": "main", "image": "x:1", **container}]}
-    return original.OriginalPod("job-0", "node", 0, spec, "main", world=1, ranks=1)
+    return original.OriginalPod("job-0", "node", 0, {"spec": spec}, "main", world=1, ranks=1)
 
 
 def test_what_a_job_sets_itself_is_no_difference() -> None:
@@ -107,7 +110,7 @@ def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
     """A script that reads the file of hosts stays as it is, and is compared as it is."""
     script = ["bash", "-c", "N=$(wc -l </etc/mpi/hostfile)\nsleep 10\nmpirun -np $N a"]
     theirs = original.OriginalPod(
-        "job-0", "launcher", 0, _original({"command": script}).spec, "main"
+        "job-0", "launcher", 0, _original({"command": script}).template, "main"
     )
     assert [] == compare.differences([theirs], [_release({"args": script}, "launcher")])
 
@@ -128,7 +131,7 @@ def test_a_claim_that_both_make_is_the_same() -> None:
 
     container = {"command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     spec = {**_original(container).spec, "volumes": volumes("v-train")}
-    theirs = original.OriginalPod("job-0", "node", 0, spec, "main", claims=("v-train",))
+    theirs = original.OriginalPod("job-0", "node", 0, {"spec": spec}, "main", claims=("v-train",))
     ours = _release({"args": ["a"], "volumeMounts": container["volumeMounts"]})
     ours["spec"]["template"]["spec"]["volumes"] = volumes("job-checkpoints")
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "job-checkpoints"}}
@@ -172,7 +175,7 @@ def test_the_same_by_other_words_is_no_difference() -> None:
     theirs = _original({"command": ["bash", "-xc", "a &&  \nb\n"]})
     ours = _release({"args": ["bash", "-xc", "a &&\nb"]}, "worker")
     assert [] == compare.differences([theirs], [ours])
-    theirs = original.OriginalPod("job-0", "launcher", 0, theirs.spec, "main", world=1, ranks=1)
+    theirs = original.OriginalPod("job-0", "launcher", 0, theirs.template, "main", world=1, ranks=1)
     theirs.spec["containers"][0]["command"] = ["sh", "-c", f"{_HOSTS} --host ${{H}} -np 2 ./a"]
     ours = _release({"args": ["sh", "-c", "mpiexec -np 2 ./a"]}, "launcher")
     assert [] == compare.differences([theirs], [ours])
@@ -216,3 +219,79 @@ def test_a_number_of_processes_from_outside_is_not_compared() -> None:
 
 def _sources(container: dict[str, Any]) -> dict[str, Any]:
     return {"envFrom": container["envFrom"]}
+
+
+def _settings(
+    theirs: original.OriginalPod, ours: dict[str, Any], entrypoint: tuple[str, ...] = ()
+) -> list[str]:
+    return [item.setting for item in compare.differences([theirs], [ours], entrypoint)]
+
+
+def test_what_a_person_writes_on_a_template_is_compared() -> None:
+    """Labels, annotations and the scheduler; what a controller or a chart writes is none of it."""
+    theirs = _original({"command": ["a"]})
+    labels = {
+        "team": "vision",
+        "batch.kubernetes.io/job-name": "job",
+        "app.kubernetes.io/name": "x",
+    }
+    metadata = {"labels": labels, "annotations": {"cost": "7", "kubectl.kubernetes.io/x": "y"}}
+    spec = {**theirs.spec, "schedulerName": "own"}
+    theirs = replace(theirs, template={"metadata": metadata, "spec": spec})
+    ours = _release({"args": ["a"]})
+    assert ["scheduler", "label team", "annotation cost"] == _settings(theirs, ours)
+    template = ours["spec"]["template"]
+    template["metadata"]["labels"]["team"] = "vision"
+    template["metadata"]["annotations"] = {"cost": "7"}
+    template["spec"]["schedulerName"] = "own"
+    assert [] == _settings(theirs, ours)
+
+
+def test_an_amount_is_shown_as_it_is_written() -> None:
+    """1Gi is 1024Mi, and no device is as none."""
+    limits = {"memory": "512Gi", "cpu": "1000m", "nvidia.com/gpu": 0}
+    theirs = _original({"command": ["a"], "resources": {"limits": limits}})
+    ours = {"args": ["a"], "resources": {"limits": {"memory": "524288Mi", "cpu": 1}}}
+    assert [] == _settings(theirs, _release(ours))
+    ours["resources"] = {"limits": {"memory": "1Gi", "cpu": 1}}
+    differing = [str(item) for item in compare.differences([theirs], [_release(ours)])]
+    assert "node: limit memory: 512Gi there, 1Gi here" in differing
+
+
+@pytest.mark.parametrize(
+    ("controller", "processes"), [({}, 1), ({"PET_NPROC_PER_NODE": "auto"}, 4)]
+)
+def test_a_torchrun_without_a_number_starts_what_it_is_told(
+    controller: dict[str, str], processes: int
+) -> None:
+    """One process, or as many as its pod has GPUs where the controller tells it `auto`."""
+    resources = {"limits": {"nvidia.com/gpu": 4}}
+    theirs = _original({"command": ["torchrun", "a.py"], "resources": resources})
+    theirs = replace(theirs, env=controller, ranks=0)
+    env = [
+        {"name": "PET_NPROC_PER_NODE", "value": str(processes)},
+        {"name": "PET_NNODES", "value": "1"},
+    ]
+    ours = {"args": ["python3", "-u", "a.py"], "resources": resources, "env": env}
+    assert [] == _settings(theirs, _release(ours))
+    env[0]["value"] = "2"
+    assert ["processes in all"] == _settings(theirs, _release(ours))
+
+
+def test_an_entry_point_that_is_given_is_what_the_pods_run() -> None:
+    """As for a conversion, where the container has args alone."""
+    theirs, ours = _original({"args": ["--lr", "1"]}), _release({"args": ["python", "--lr", "1"]})
+    assert ["command"] == _settings(theirs, ours)
+    assert [] == _settings(theirs, ours, ("python",))
+
+
+def test_a_number_in_quotes_is_read_as_for_a_conversion() -> None:
+    """Kubernetes refuses it, and the file means it."""
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "x:1", "command": ["a"]}]}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "j"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": "2", "template": template}}},
+    }
+    assert 2 == len(original.pods(job) or ())

@@ -131,9 +131,10 @@ def convert_command(
     from allranks.service import convert
 
     if checked:
-        _refuse_with_check(target, entrypoint, script_words)
+        _refuse_with_check(target, script_words)
         chart = convert.ChartInput(chart_values, chart_set, helm or "")
-        check = convert.check(checked, (*files, *runtimes), namespace, chart)
+        image_words = _words(entrypoint, "--entrypoint")
+        check = convert.check(checked, (*files, *runtimes), namespace, chart, image_words)
         same = _check(console, check, report)
         return 0 if same or lossy else EXIT_LOST
     result = convert.convert(
@@ -164,10 +165,9 @@ def _cluster(context: str) -> KubeClient | None:
     return KubeCluster(None, context or None)
 
 
-def _refuse_with_check(target: str, entrypoint: str, script_words: str) -> None:
+def _refuse_with_check(target: str, script_words: str) -> None:
     for option, value in (
         ("-o", target),
-        ("--entrypoint", entrypoint),
         ("--words", script_words),
     ):
         if value:

@@ -7,8 +7,10 @@ converted job runs the same pods.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from allranks.k8s.fields import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +26,7 @@ class OriginalPod:
         name: its name.
         role: the role that such a pod has here: node, launcher, worker, ps, …
         index: its number in its role.
-        spec: its PodSpec, with what the controller adds.
+        template: its labels, annotations and PodSpec, with what the controller adds to the latter.
         container: the name of the container that trains.
         env: the variables that the controller adds to that container.
         files: the text of each file that it mounts, by path.
@@ -36,13 +38,22 @@ class OriginalPod:
     name: str
     role: str
     index: int
-    spec: Mapping[str, Any]
+    template: Mapping[str, Any]
     container: str
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     world: int = 0
     ranks: int = 0
     claims: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its PodSpec."""
+        return mapping(self.template, "spec")
+
+    def with_spec(self, spec: Mapping[str, Any]) -> OriginalPod:
+        """The pod with another PodSpec."""
+        return replace(self, template={**self.template, "spec": spec})
 
 
 # The module of each kind, by API group and kind: "module:function".

@@ -27,9 +27,13 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     ]
     return [
         OriginalPod(
-            f"{name}-edljob-{role}-{index}", role, index, _with(spec, variables), main(spec, "main")
+            f"{name}-edljob-{role}-{index}",
+            role,
+            index,
+            _with(template, variables),
+            main(template, "main"),
         )
-        for role, number, spec in replica_specs(manifest, "replicaSpecs")
+        for role, number, template in replica_specs(manifest, "replicaSpecs")
         if role != names.EDL_MASTER
         for index in range(_number(manifest, role, number))
     ]
@@ -45,7 +49,7 @@ def _number(manifest: Manifest, role: str, number: int) -> int:
     strategy = text(manifest, "spec", "distributionStrategy")
     if strategy != "ParameterServerStrategy":
         return number
-    has_number = isinstance(mapping(specs, role).get("replicas"), int)
+    has_number = mapping(specs, role).get("replicas") is not None
     if role == names.ROLE_EVALUATOR and not has_number:
         return 0
     chief = specs.get(names.ROLE_CHIEF)
@@ -53,10 +57,10 @@ def _number(manifest: Manifest, role: str, number: int) -> int:
     return number - 1 if leads and role == names.ROLE_WORKER and number > 1 else number
 
 
-def _with(spec: dict[str, Any], variables: list[dict[str, Any]]) -> dict[str, Any]:
-    """A PodSpec whose containers have more variables."""
+def _with(template: dict[str, Any], variables: list[dict[str, Any]]) -> dict[str, Any]:
+    """A template whose containers have more variables."""
     containers = [
         {**container, "env": [*items(container, "env"), *variables]}
-        for container in items(spec, "containers")
+        for container in items(template, "spec", "containers")
     ]
-    return {**spec, "containers": containers}
+    return {**template, "spec": {**template["spec"], "containers": containers}}

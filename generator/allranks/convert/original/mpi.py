@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import mpi_v1alpha1
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
+from allranks.convert.original.templates import (
+    main,
+    name_of,
+    namespace_of,
+    pod_template,
+    replica_specs,
+)
 from allranks.convert.verdicts import Fields
 from allranks.k8s.fields import count, items, mapping
 
@@ -29,13 +35,13 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
         return _of_one_template(manifest)
     name, namespace = name_of(manifest), namespace_of(manifest)
     spec = mapping(manifest.get("spec"))
-    by_role = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
+    by_role = {role: (number, own) for role, number, own in replica_specs(manifest, _KEY)}
     workers, worker = by_role.get("Worker", (0, {}))
     _, launcher = by_role.get("Launcher", (1, {}))
     slots_field = spec.get("slotsPerWorker")
     slots = 1 if slots_field is None else count(slots_field)
     if not str(manifest.get("apiVersion")).endswith("/v2beta1"):  # it reaches pods by the API
-        launcher["serviceAccountName"] = f"{name}-launcher"
+        launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
     as_worker = spec.get("runLauncherAsWorker") is True
     hosts = [f"{name}-launcher"] if as_worker else []
     hosts += [f"{name}-worker-{index}" for index in range(workers)]
@@ -79,11 +85,11 @@ def _of_one_template(manifest: Manifest) -> list[OriginalPod]:
     """The pods of v1alpha1, whose workers sleep with the amounts of its template."""
     name, own = name_of(manifest), mpi_v1alpha1.allocation(Fields(manifest))
     slots = count(mapping(manifest.get("spec")).get("slotsPerWorker", own.slots))
-    launcher, worker = pod_spec(manifest.get("spec")), pod_spec(manifest.get("spec"))
-    launcher["serviceAccountName"] = f"{name}-launcher"
-    for container in items(launcher, "containers")[:1]:
+    launcher, worker = pod_template(manifest.get("spec")), pod_template(manifest.get("spec"))
+    launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
+    for container in items(launcher, "spec", "containers")[:1]:
         container.pop("resources", None)
-    for container in items(worker, "containers")[:1]:
+    for container in items(worker, "spec", "containers")[:1]:
         container.pop("args", None)
         container["command"] = list(mpi_v1alpha1.SLEEP)
         if own.units:
@@ -112,8 +118,8 @@ def pods_of_seed(manifest: Manifest) -> list[OriginalPod]:
     """
     name, spec = name_of(manifest), mapping(manifest.get("spec"))
     workers = count(spec.get("numWorkers"))
-    launcher, worker = pod_spec(spec, "launcherTemplate"), pod_spec(spec, "workerTemplate")
-    launcher["serviceAccountName"] = f"{name}-launcher"
+    launcher, worker = pod_template(spec, "launcherTemplate"), pod_template(spec, "workerTemplate")
+    launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
     lines = "".join(f"{name}-worker-{index} slots=1\n" for index in range(workers))
     result = [
         OriginalPod(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import main, name_of, pod_spec, replica_specs
+from allranks.convert.original.templates import (
+    main,
+    name_of,
+    pod_template,
+    replica_count,
+    replica_specs,
+)
 from allranks.k8s.fields import count, items, mapping
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ def pods_of_list(manifest: Manifest) -> list[OriginalPod]:
         if item.get("mxReplicaType") == "SCHEDULER"
     ]
     replicas = [
-        (str(item.get("mxReplicaType")), count(item.get("replicas", 1)), pod_spec(item))
+        (str(item.get("mxReplicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
         for item in replica_specs
     ]
     return _pods(manifest, replicas, (ports or [0])[0] or _OLD_PORT)
@@ -50,7 +56,7 @@ def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     replicas = [
-        (str(item.get("replicaType")), count(item.get("replicas", 1)), pod_spec(item))
+        (str(item.get("replicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
         for item in items(manifest.get("spec"))
     ]
     return _pods(manifest, replicas, _PORT)
@@ -66,8 +72,8 @@ def _pods(
             f"{name}-{role.lower()}-{index}",
             role.lower(),
             index,
-            spec,
-            main(spec, "mxnet"),
+            template,
+            main(template, "mxnet"),
             env={
                 "DMLC_ROLE": role.lower(),
                 "DMLC_PS_ROOT_PORT": str(port),
@@ -75,6 +81,6 @@ def _pods(
                 "DMLC_NUM_SERVER": str(counts.get("server", 0)),
             },
         )
-        for role, number, spec in replicas
+        for role, number, template in replicas
         for index in range(number)
     ]

@@ -26,7 +26,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     name, spec = name_of(manifest), mapping(manifest.get("spec"))
-    replicas = {role: (number, pod) for role, number, pod in replica_specs(manifest, _KEY)}
+    replicas = {role: (number, own) for role, number, own in replica_specs(manifest, _KEY)}
     total = sum(number for number, _ in replicas.values())
     policy = mapping(spec.get("elasticPolicy"))
     processes = str(spec.get("nprocPerNode") or policy.get("nProcPerNode") or "auto")
@@ -34,7 +34,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     nodes = _nnodes(policy, total)
     most = int(nodes.rpartition(":")[2])
     result: list[OriginalPod] = []
-    for role, (number, pod) in replicas.items():
+    for role, (number, template) in replicas.items():
         for index in range(number):
             rank = index + (1 if role == "Worker" and "Master" in replicas else 0)
             # Workers alone are told nothing of each other but by an elasticPolicy.
@@ -50,8 +50,8 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
                     f"{name}-{role.lower()}-{index}",
                     "node",
                     rank,
-                    pod,
-                    main(pod, "pytorch"),
+                    template,
+                    main(template, "pytorch"),
                     env={
                         "PYTHONUNBUFFERED": "1",
                         "PET_NNODES": nodes,

@@ -27,9 +27,9 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     replicas = list(replica_specs(manifest, _KEYS[str(manifest.get("kind"))]))
     replicas.sort(key=lambda item: item[0] != "Master")
     total = sum(number for _, number, _ in replicas)
-    alike = len({repr(spec) for _, _, spec in replicas}) == 1
+    alike = len({repr(template["spec"]) for _, _, template in replicas}) == 1
     result: list[OriginalPod] = []
-    for role, number, spec in replicas:
+    for role, number, template in replicas:
         for index in range(number):
             own = "worker" if alike or role != "Master" else "ps"
             env = {"WORLD_SIZE": str(total), "RANK": str(len(result))}
@@ -38,8 +38,8 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
                     f"{name}-{role.lower()}-{index}",
                     own,
                     index,
-                    spec,
-                    main(spec, "xgboost", "paddle", "jax"),
+                    template,
+                    main(template, "xgboost", "paddle", "jax"),
                     env=env,
                     world=total,
                     ranks=1,

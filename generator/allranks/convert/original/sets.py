@@ -20,8 +20,15 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert import commands, podsets
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec
-from allranks.k8s.fields import at, items, mapping, number, text, texts
+from allranks.convert.original.templates import (
+    main,
+    name_of,
+    namespace_of,
+    pod_spec,
+    pod_template,
+    replica_count,
+)
+from allranks.k8s.fields import at, items, mapping, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +104,8 @@ def pods_of_statefulset(manifest: Manifest) -> list[OriginalPod]:
     Args:
         manifest: the object.
     """
-    spec = pod_spec(mapping(manifest, "spec"))
+    template = pod_template(mapping(manifest, "spec"))
+    spec = template["spec"]
     for claim in items(manifest, "spec", "volumeClaimTemplates"):
         volume = {
             "name": text(claim, "metadata", "name"),
@@ -106,7 +114,7 @@ def pods_of_statefulset(manifest: Manifest) -> list[OriginalPod]:
         spec["volumes"] = [*items(spec, "volumes"), volume]
     replicas = _number(manifest, 1, "spec", "replicas")
     name = name_of(manifest)
-    return _ranked([_pod(f"{name}-{index}", "", index, spec, {}) for index in range(replicas)])
+    return _ranked([_pod(f"{name}-{index}", "", index, template, {}) for index in range(replicas)])
 
 
 def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
@@ -118,8 +126,8 @@ def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
     name, namespace = name_of(manifest), namespace_of(manifest)
     group = mapping(manifest, "spec", "leaderWorkerTemplate")
     size = _number(group, 1, "size")
-    worker = pod_spec(group, "workerTemplate")
-    leader = pod_spec(group, "leaderTemplate") or worker
+    worker = pod_template(group, "workerTemplate")
+    leader = pod_template(group, "leaderTemplate") if "leaderTemplate" in group else worker
     result = []
     for index in range(size):
         env = {
@@ -151,9 +159,9 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
     role_of_task = {task: role for role, _, task in flags}
     result: list[OriginalPod] = []
     for task in tasks:
-        spec = pod_spec(task)
-        spec.setdefault("schedulerName", scheduler)
-        _mount(spec, claims)
+        template = pod_template(task)
+        template["spec"].setdefault("schedulerName", scheduler)
+        _mount(template["spec"], claims)
         for index in range(_number(task, 1, "replicas")):
             env: dict[str, str] = {}
             if "env" in plugins:
@@ -163,7 +171,7 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
                 env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
                 env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
             task_name = role_of_task.get(text(task, "name"), text(task, "name"))
-            result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, spec, env))
+            result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, template, env))
     return _ranked(result)
 
 
@@ -175,10 +183,10 @@ def pods_of_hyperpod(manifest: Manifest) -> list[OriginalPod]:
     """
     result: list[OriginalPod] = []
     for replica in items(manifest, "spec", "replicaSpecs"):
-        spec = pod_spec(replica)
+        template = pod_template(replica)
         for index in range(_number(replica, 1, "replicas")):
             stem = f"{name_of(manifest)}-{text(replica, 'name')}-{index}"
-            result.append(_pod(stem, "", index, spec, {}))
+            result.append(_pod(stem, "", index, template, {}))
     return _ranked(result)
 
 
@@ -186,7 +194,7 @@ def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[OriginalPod]:
     """The pods of a Job: as many as have to be complete."""
     count = _number(spec, _number(spec, 1, "parallelism"), "completions")
     indexed = spec.get("completionMode") == "Indexed"
-    template = pod_spec(spec)
+    template = pod_template(spec)
     return [
         _pod(f"{stem}-{index}", role, index, template, {_INDEX: str(index)} if indexed else {})
         for index in range(count)
@@ -194,13 +202,12 @@ def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[OriginalPod]:
 
 
 def _pod(
-    name: str, role: str, index: int, spec: Mapping[str, Any], env: dict[str, str]
+    name: str, role: str, index: int, template: Mapping[str, Any], env: dict[str, str]
 ) -> OriginalPod:
-    template = {"spec": spec}
     containers = items(template, "spec", "containers")
     own = containers[podsets.main_container(template)] if containers else {}
-    container = main(spec, text(own, "name"))
-    return OriginalPod(name, role, index, spec, container, env=env)
+    container = main(template, text(own, "name"))
+    return OriginalPod(name, role, index, template, container, env=env)
 
 
 def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
@@ -236,5 +243,5 @@ def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:
 
 
 def _number(value: Any, default: int, *path: str) -> int:
-    amount = number(value, *path)
-    return default if amount is None else amount
+    amount = at(value, *path)
+    return default if amount is None else replica_count(amount)

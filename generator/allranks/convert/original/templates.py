@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.k8s.fields import count, items, mapping, text
+from allranks.k8s.fields import count, digits, items, mapping, text
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def namespace_of(manifest: Manifest) -> str:
 
 
 def replica_specs(manifest: Manifest, key: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Each replica type of Kubeflow's objects with the number of its pods and their PodSpec.
+    """Each replica type of Kubeflow's objects with the number of its pods and their template.
 
     Args:
         manifest: the object.
@@ -32,7 +32,22 @@ def replica_specs(manifest: Manifest, key: str) -> Iterator[tuple[str, int, dict
     """
     for role, spec in mapping(mapping(manifest.get("spec")).get(key)).items():
         replicas = mapping(spec).get("replicas")
-        yield str(role), 1 if replicas is None else count(replicas), pod_spec(spec)
+        yield str(role), 1 if replicas is None else replica_count(replicas), pod_template(spec)
+
+
+def replica_count(value: Any) -> int:
+    """A number of pods, also where it is text, as converters read it; 0 where it is none."""
+    return count(value) or digits(value) or 0
+
+
+def pod_template(owner: Any, key: str = "template") -> dict[str, Any]:
+    """A copy of a template: its labels and annotations, and its PodSpec."""
+    metadata = mapping(owner, key, "metadata")
+    own: dict[str, Any] = {name: copy(mapping(metadata, name)) for name in _METADATA}
+    return {"metadata": own, "spec": pod_spec(owner, key)}
+
+
+_METADATA = ("labels", "annotations")
 
 
 def pod_spec(owner: Any, key: str = "template") -> dict[str, Any]:
@@ -41,7 +56,7 @@ def pod_spec(owner: Any, key: str = "template") -> dict[str, Any]:
     return spec
 
 
-def main(spec: Mapping[str, Any], *names: str) -> str:
+def main(template: Mapping[str, Any], *names: str) -> str:
     """The name of the container that trains: the first of these names, or the first container's."""
-    own = [text(container, "name") for container in items(spec, "containers")]
+    own = [text(container, "name") for container in items(template, "spec", "containers")]
     return next((name for name in names if name in own), own[0] if own else "")

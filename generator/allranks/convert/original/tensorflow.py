@@ -9,8 +9,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import main, name_of, namespace_of, pod_spec, replica_specs
-from allranks.k8s.fields import count, items
+from allranks.convert.original.templates import (
+    main,
+    name_of,
+    namespace_of,
+    pod_template,
+    replica_count,
+    replica_specs,
+)
+from allranks.k8s.fields import items
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
@@ -35,7 +42,7 @@ def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     replicas = [
-        (str(item.get("replicaType")), count(item.get("replicas", 1)), pod_spec(item))
+        (str(item.get("replicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
         for item in items(manifest.get("spec"))
     ]
     return _pods(manifest, replicas)
@@ -52,7 +59,7 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
     }
     alone = {role.lower() for role, _, _ in replicas} <= {"master", "chief"}
     result = []
-    for role, number, spec in replicas:
+    for role, number, template in replicas:
         kind = role.lower()
         for index in range(number):
             task = {"type": kind, "index": index}
@@ -62,8 +69,8 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
                     f"{name}-{kind}-{index}",
                     "worker" if alone else _ROLES.get(kind, kind),
                     index,
-                    spec,
-                    main(spec, "tensorflow"),
+                    template,
+                    main(template, "tensorflow"),
                     env={"TF_CONFIG": json.dumps(config)},
                 )
             )

@@ -25,6 +25,8 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
         if spec.get(key):
             container[key] = spec[key]
     return [
-        OriginalPod(f"{name}-{index}", "node", index, {"containers": [container]}, "trainer")
+        OriginalPod(
+            f"{name}-{index}", "node", index, {"spec": {"containers": [container]}}, "trainer"
+        )
         for index in range(nodes)
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import runtimes
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import name_of, pod_spec
+from allranks.convert.original.templates import name_of, pod_template
 from allranks.k8s import quantity
 from allranks.k8s.fields import items, mapping, number, text
 from allranks.values.merge import copy
@@ -57,10 +57,10 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         runtimes.LAUNCHER: trains == runtimes.LAUNCHER,
     }
     node = runtimes.NODE if is_mpi else trains or runtimes.NODE
-    worker = _spec(manifest, runtime, node, whole=laid[runtimes.NODE], rest=as_node)
+    worker = _template(manifest, runtime, node, whole=laid[runtimes.NODE], rest=as_node)
     env = {}
     if "torch" in policy:
-        processes = _processes(processes, worker)
+        processes = _processes(processes, worker["spec"])
         first = f"{name}-{node}-0-0.{name}"
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
@@ -71,7 +71,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
             "worker",
             index,
             worker,
-            _main(worker),
+            _main(worker["spec"]),
             env={**env, "PET_NODE_RANK": str(index)} if env else {},
             world=nodes * (ranks or 1),
             ranks=ranks,
@@ -79,8 +79,8 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         for index in range(max(nodes - 1, 1) if as_node else nodes)
     ]
     if is_mpi:
-        launcher = _spec(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
-        main = _main(launcher)
+        launcher = _template(manifest, runtime, runtimes.LAUNCHER, whole=laid[runtimes.LAUNCHER])
+        main = _main(launcher["spec"])
         result.append(OriginalPod(f"{name}-launcher-0-0", "launcher", 0, launcher, main))
     return result
 
@@ -118,7 +118,7 @@ def _runtime(manifest: Manifest, others: Iterable[Manifest]) -> Mapping[str, Any
     return None if built_in is None else mapping(built_in, "spec")
 
 
-def _spec(
+def _template(
     manifest: Manifest,
     runtime: Mapping[str, Any],
     name: str,
@@ -126,28 +126,31 @@ def _spec(
     whole: bool,
     rest: bool = False,
 ) -> dict[str, Any]:
-    """The PodSpec of a replicated job, with the trainer and the patches laid over it."""
+    """The template of a replicated job, with the trainer and the patches laid over it."""
     jobs = items(runtime, "template", "spec", "replicatedJobs")
     job = next((job for job in jobs if job.get("name") == name), {})
-    spec = pod_spec(mapping(job, "template", "spec"))
+    template = pod_template(mapping(job, "template", "spec"))
     trainer = mapping(manifest, "spec", "trainer")
     own = {key: trainer[key] for key in ("image", "command", "args") if whole and key in trainer}
     has_rest = whole or rest
     own |= {key: trainer[key] for key in ("env",) if has_rest and key in trainer}
     if has_rest and "resourcesPerNode" in trainer:
         own["resources"] = trainer["resourcesPerNode"]
-    laid: dict[str, Any] = _over(spec, {"containers": [{"name": _main(spec), **own}]})
+    laid: dict[str, Any] = _over(
+        template, {"spec": {"containers": [{"name": _main(template["spec"]), **own}]}}
+    )
     for item in items(manifest, "spec", "podTemplateOverrides"):
         if name in [entry.get("name") for entry in items(item, "targetJobs")]:
-            laid = _over(laid, mapping(item, "spec"))
+            laid = _over(laid, {key: item[key] for key in ("metadata", "spec") if key in item})
     for item in items(manifest, "spec", "podSpecOverrides"):
         if name in [entry.get("name") for entry in items(item, "targetJobs")]:
-            laid = _over(laid, {key: item[key] for key in item if key != "targetJobs"})
+            own = {key: item[key] for key in item if key != "targetJobs"}
+            laid = _over(laid, {"spec": own})
     for item in items(manifest, "spec", "runtimePatches"):
         jobs = items(item, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         for job in jobs:
             if job.get("name") == name:
-                laid = _over(laid, pod_spec(mapping(job, "template", "spec")))
+                laid = _over(laid, pod_template(mapping(job, "template", "spec")))
     return laid
 
 
