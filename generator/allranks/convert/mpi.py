@@ -135,7 +135,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path=".".join(map(str, dialect.launcher)),
             hint="write the whole object",
         )
-    worker = pods.read(fields, dialect.worker, (dialect.main,))
+    has_workers = fields.number(*dialect.replicas) != 0
+    worker = pods.read(fields, dialect.worker if has_workers else _NOWHERE, (dialect.main,))
     _templates(fields, launcher, worker)
     keys = "" if dialect.by_api else fields.text("spec", "sshAuthMountPath") or "/root/.ssh"
     _command(fields, launcher, context, keys, has_workers=bool(worker.container))
@@ -175,6 +176,7 @@ def _wait_as_before(fields: Fields) -> None:
 
 
 _DAY = 24 * 60 * 60  # in seconds
+_NOWHERE: FieldPath = ("no template",)
 
 
 def _seed() -> _Dialect:
@@ -414,6 +416,8 @@ def _size(
         fields.put(("mpi", "numWorkers"), workers)
     else:
         fields.put(("nodes",), 1)
+        for path in (dialect.worker, dialect.replicas):
+            fields.change(path, "there are no workers: the launcher has the ranks", "nodes")
     gpus = worker.gpus if worker.container else launcher.gpus
     pod = worker if worker.container else launcher
     if gpus:

@@ -135,7 +135,17 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 def _roles(fields: Fields) -> list[str]:
     specs = fields.mapping("spec", "pytorchReplicaSpecs")
     roles = [role for role in ("Master", "Worker") if isinstance(specs.get(role), dict)]
-    roles = [role for role in roles if fields.number(*_path(role), "replicas") != 0] or roles
+    sized = [role for role in roles if fields.number(*_path(role), "replicas") != 0]
+    if roles and not sized and not fields.has("spec", "elasticPolicy"):
+        raise InputError(
+            "it has no pods: replicas is 0",
+            path=dotted((*_path(roles[0]), "replicas")),
+            hint="write how many pods it is to have",
+        )
+    for role in roles if sized else ():
+        if role not in sized:
+            fields.change(_path(role), "there are none of them")
+    roles = sized or roles
     if not roles:
         kubeflow.refuse_old(fields)
         raise InputError(

@@ -263,6 +263,12 @@ def _queue_of_job(fields: Fields) -> str:
 def _size(fields: Fields) -> None:
     fields.carry(("spec", "numGPUs"), ("gpus",))
     for key in ("numNodes", "workers"):
+        if fields.number("spec", key) == 0:
+            raise InputError(
+                f"it has no pods: {key} is 0",
+                path=f"spec.{key}",
+                hint="write how many pods it is to have",
+            )
         fields.carry(("spec", key), ("nodes",))
     fields.carry(("spec", "minNodes"), ("torchrun", "elastic", "minNodes"))
     fields.carry(("spec", "maxNodes"), ("torchrun", "elastic", "maxNodes"))

@@ -17,7 +17,7 @@ from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
 from tests import converted
-from tests.converted import lost, text_as_jobs
+from tests.converted import lost, refusal, text_as_jobs
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -1202,3 +1202,63 @@ def test_a_variable_of_lightgbm_that_a_command_reads_is_a_loss(
     )
     whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
     assert is_loss == any("WORKER_ADDRS, which is not set here" in why for why in whys)
+
+
+NO_PODS = """\
+apiVersion: VERSION
+kind: KIND
+metadata: {name: j}
+spec: SPEC
+"""
+TEMPLATE = "template: {spec: {containers: [{name: pytorch, image: i, command: [torchrun, a]}]}}"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "path"),
+    [
+        (
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            "{pytorchReplicaSpecs: {Worker: {replicas: 0, TEMPLATE}}}",
+            "spec.pytorchReplicaSpecs.Worker.replicas",
+        ),
+        (
+            "batch/v1",
+            "Job",
+            "{completions: 0, completionMode: Indexed, TEMPLATE}",
+            "spec.completions",
+        ),
+        (
+            "torchrun.ai/v1alpha1",
+            "TorchrunJob",
+            "{numNodes: 0, command: torchrun a}",
+            "spec.numNodes",
+        ),
+    ],
+)
+def test_a_job_without_pods_is_refused(version: str, kind: str, spec: str, path: str) -> None:
+    """It came out as one of one pod."""
+    text = NO_PODS.replace("VERSION", version).replace("KIND", kind).replace("SPEC", spec)
+    problem = refusal(text.replace("TEMPLATE", TEMPLATE))
+    assert path == problem.path
+    assert "it has no pods" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "specs", "first"),
+    [
+        ("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs", "Master"),
+        ("kubeflow.org/v2beta1", "MPIJob", "mpiReplicaSpecs", "Launcher"),
+    ],
+)
+def test_workers_of_which_there_are_none_are_no_loss(
+    version: str, kind: str, specs: str, first: str
+) -> None:
+    """The other pods are all that the job has."""
+    spec = f"{{{specs}: {{{first}: {{TEMPLATE}}, Worker: {{replicas: 0, TEMPLATE}}}}}}"
+    text = NO_PODS.replace("VERSION", version).replace("KIND", kind).replace("SPEC", spec)
+    text = text.replace("TEMPLATE", TEMPLATE)
+    text = text.replace("torchrun", "mpirun") if kind == "MPIJob" else text
+    conversion = text_as_jobs(text).conversions[0]
+    assert set() == lost(conversion)
+    assert 1 == conversion.values["nodes"]
