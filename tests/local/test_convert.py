@@ -157,10 +157,40 @@ spec:
 """
 
 
+# Pods without an operator, of which the first calls mpirun.
+_FIRST_POD = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: old}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: old
+      restartPolicy: Never
+      containers:
+      - name: m
+        image: any
+        env: [{name: SCALE, value: "10"}]
+        command:
+        - bash
+        - -c
+        - |
+          if [ "$JOB_COMPLETION_INDEX" = 0 ]; then
+            mpirun -n 4 -H old-0.old:2,old-1.old:2 -x SCALE PYTHON PROGRAM "a b"
+          else
+            /usr/sbin/sshd -D
+          fi
+"""
+
+
 @one_by_one
-def test_a_converted_mpijob_trains(command_line: CommandLine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [_MPI, _FIRST_POD], ids=["MPIJob", "Job"])
+def test_a_converted_mpijob_trains(command_line: CommandLine, tmp_path: Path, text: str) -> None:
     """Its mpirun starts a rank in each slot of the chart's hosts, with the launcher's variables."""
-    lines = _run(command_line, tmp_path, _MPI, _SUM)
+    lines = _run(command_line, tmp_path, text, _SUM)
     lines.sort(key=lambda line: line["rank"])
     assert [(rank, 100.0, ["a b"]) for rank in range(4)] == [
         (line["rank"], line["total"], line["words"]) for line in lines

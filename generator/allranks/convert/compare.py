@@ -315,7 +315,9 @@ def _command(
     is_split = program.setup or program.working_dir or own != words
     forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
-        forms = (*forms, tuple(mpi_hosts.words_without_hosts(words)))
+        without_hosts = mpi_hosts.words_without_hosts(words)
+        forms = (*forms, tuple(without_hosts))
+        forms = (*forms, tuple(mpi_hosts.without_pods(without_hosts, pod.name.rpartition("-")[0])))
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]

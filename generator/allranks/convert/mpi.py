@@ -356,8 +356,8 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
     is_script = script is not None and not script[2]
     text = words[-1] if is_script else commands.as_shell(words)
     parsed = shell.parse(text) or []
-    waits = bool(parsed) and parsed[-1].program in _WAITING and not parsed[-1].depth
-    others = [item.program for item in parsed if item.program not in (*_WAITING, *_IDLE)]
+    waits = bool(parsed) and _program(parsed[-1]) in _WAITING and not parsed[-1].depth
+    others = [item for item in parsed if _program(item) not in (*_WAITING, *_IDLE)]
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
     if waits and others:
         own, is_chained = preparation.unjoined(text[: parsed[-1].start])
@@ -376,6 +376,13 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
             fields.change(here, why)
         else:
             fields.leave(here, "workers wait for mpirun alone, after setup")
+
+
+def _program(command: shell.ShellCommand) -> str:
+    """The program of a command, also of one that takes the shell's place."""
+    if command.program != "exec" or len(command.words) == 1:
+        return command.program
+    return (command.words[1].value or "").rpartition("/")[2]
 
 
 def _of_workers(text: str, program: str) -> str:

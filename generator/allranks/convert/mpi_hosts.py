@@ -15,7 +15,7 @@ from allranks.convert import pods, shell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.podsets import Shape
+    from allranks.convert.podsets import PodSet, Shape
     from allranks.convert.rewrite import Rewrite
     from allranks.convert.verdicts import FieldPath
 
@@ -29,6 +29,10 @@ _OF_PLUGIN = re.compile(r"\$[{(]?MPI_HOST\b")  # what the plugin mpi tells its m
 _OF_VOLCANO = re.compile(r"\bVC_\w+_(?:HOSTS|NUM)\b|/etc/volcano/")
 # The chart's own list, which horovodrun has to be told of: it starts its ranks in its pod else.
 _HOSTFILE = "/etc/mpi/hostfile"
+_LAUNCHER: FieldPath = (
+    *("spec", "mpiReplicaSpecs", "Launcher", "template", "spec"),
+    "containers",
+)
 # A word that is Volcano's variable, as Kubernetes puts it in, and as it is compared.
 _VALUE = rf"\$(?:\({_VOLCANO_HOSTS}\)|\{{{_VOLCANO_HOSTS}\}})"
 
@@ -48,15 +52,9 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
     launcher = shape.roles["Launcher"][0]
     fields = target.fields
     workers = sum(podset.replicas for podset in shape.roles.get("Worker", ()))
-    to: FieldPath = (
-        "spec",
-        "mpiReplicaSpecs",
-        "Launcher",
-        "template",
-        "spec",
-        "containers",
-        launcher.index,
-    )
+    if launcher.part:
+        return _take_out_of_part(target, launcher, workers + 1)
+    to: FieldPath = (*_LAUNCHER, launcher.index)
     for key in ("command", "args"):
         here: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
         words = fields.words(*here)
@@ -77,6 +75,40 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
     ):
         target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
     return rewritten, stale
+
+
+def _take_out_of_part(
+    target: Rewrite, launcher: PodSet, hosts: int
+) -> tuple[list[FieldPath], list[FieldPath]]:
+    """Take a list of the pods' names out of what the first of them runs, as `take_out` does."""
+    to: FieldPath = (*_LAUNCHER, launcher.index)
+    words = [without_hosts(word) for word in launcher.part]
+    listed = _list_of_pods(target.fields.text("metadata", "name"))
+    matches = [match for word in words for match in listed.finditer(word)]
+    target.put((*to, "command"), [listed.sub("", word) for word in words])
+    slots = {int(slots) for match in matches for slots in re.findall(r":(\d+)", match[3])}
+    count = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", "\n".join(words))
+    if len(slots) == 1:
+        target.put(("spec", "slotsPerWorker"), slots.pop())
+    elif count is not None and not any(pods.is_gpu(name) for name in launcher.resources()):
+        target.put(("spec", "slotsPerWorker"), -(-int(count[1]) // hosts))
+    return [], []
+
+
+def without_pods(words: Sequence[str], stem: str) -> list[str]:
+    """A launcher's words without a list of its job's pods.
+
+    Args:
+        words: its command and args, of which one may be a script.
+        stem: what the names of the pods begin with.
+    """
+    return [_list_of_pods(stem).sub("", word) for word in words]
+
+
+def _list_of_pods(stem: str) -> re.Pattern[str]:
+    """A regular expression for mpirun's option with the pods of a job; its group 3 is the list."""
+    host = rf"{re.escape(stem)}-(?:\d+|[\w-]+-\d+)(?:\.[\w.-]+)?(?::\d+)?"
+    return re.compile(rf"(\s){_HOST_OPTIONS}[= ]\s*([\"']?)({host}(?:,{host})*)\2(?=\s|;|$)")
 
 
 def calls_mpirun(words: Sequence[str]) -> bool:

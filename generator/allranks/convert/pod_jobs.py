@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from allranks.convert.commands import Program
     from allranks.convert.pod_template import Piece, PodTemplate
     from allranks.convert.registry import Context
-    from allranks.convert.verdicts import FieldPath, Fields
+    from allranks.convert.verdicts import Conversion, FieldPath, Fields
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # What each kind calls its roles' section, and the container of the program in it.
@@ -93,6 +93,8 @@ def _template(
         target.put(here, container)
         for podset in sets:
             target.also((*podset.path, "spec", "containers", podset.index, "name"), here)
+    if first.part:
+        _put_part(target, first, (*to, "spec", "containers", first.index))
     for key in ("initContainers", "containers"):
         for index, _ in fields.items(*first.path, "spec", key):
             source: FieldPath = (*first.path, "spec", key, index)
@@ -103,6 +105,16 @@ def _template(
                     (*place, "volumeMounts"),
                     lambda mount: k8s.text(mount, "name") not in drop_mounts,
                 )
+
+
+def _put_part(target: Rewrite, podset: PodSet, to: FieldPath) -> None:
+    """Have a container run its part of what all pods of its template run."""
+    source: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    container = target.get(to)
+    container["command"] = list(podset.part)
+    container.pop("args", None)
+    for key in ("command", "args"):
+        target.also((*source, key), (*to, "command"))
 
 
 # What the kinds above have of a run's policy, and where it is among the values.
@@ -158,7 +170,13 @@ def convert(
         if shape.key == PYTORCH:
             _processes(target, (shape.roles.get("Worker") or shape.roles["Master"])[0])
         rewritten, stale = mpi_hosts.take_out(target, shape) if shape.key == MPI else ([], [])
-        queue = target.convert_as(shape.key, context).queue
+        has_parts = any(podset.part for sets in shape.roles.values() for podset in sets)
+        if has_parts:
+            target.put(("spec", "runLauncherAsWorker"), value=True)
+        inner = target.convert_as(shape.key, context)
+        queue = inner.queue
+        if has_parts:
+            _say_of_parts(fields, shape, inner)
         for path in rewritten:
             fields.change(path, "the chart lists the hosts, and starts sshd", "command")
         for path in stale:
@@ -169,6 +187,23 @@ def convert(
     if claim_templates:
         claims.note_pod_claims(fields, claim_templates)
     return queue
+
+
+def _say_of_parts(fields: Fields, shape: Shape, inner: Conversion) -> None:
+    """Say of the one command of a launcher and its workers what is not carried of either part."""
+    launcher = shape.roles["Launcher"][0]
+    reasons = dict.fromkeys(verdict.why for verdict in inner.lost if "command" in verdict.keys[-2:])
+    for key in ("command", "args"):
+        path: FieldPath = (*launcher.path, "spec", "containers", launcher.index, key)
+        if reasons:
+            fields.leave(path, "; ".join(reasons))
+        else:
+            fields.change(path, _FIRST_POD, "command")
+    for size in launcher.sizes:
+        fields.change(size, _FIRST_POD, "mpi.numWorkers")
+
+
+_FIRST_POD = "the first pod, which calls mpirun, is the launcher, and has ranks as the workers have"
 
 
 def exclusive_topology(fields: Fields, here: FieldPath, *, is_alone: bool) -> None:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, pods, references
+from allranks.convert import commands, first_pods, pods, references
 from allranks.convert.commands import Runner
 from allranks.convert.image_names import image_parts
 from allranks.convert.verdicts import dotted
@@ -87,6 +87,7 @@ class PodSet:
         parallel: how many of them run at a time; 0 for all.
         sizes: fields of the source by which the number of pods is said.
         parallelism: the field that says how many run at a time; () for none.
+        part: what these pods run of what all of their template run; () for all of it.
     """
 
     name: str
@@ -96,6 +97,7 @@ class PodSet:
     parallel: int = 0
     sizes: tuple[FieldPath, ...] = ()
     parallelism: FieldPath = ()
+    part: tuple[str, ...] = ()
 
     @property
     def containers(self) -> list[dict[str, Any]]:
@@ -110,7 +112,8 @@ class PodSet:
     @property
     def main(self) -> Mapping[str, Any]:
         """The container that runs the program; an empty one where there is none."""
-        return self.containers[self.index] if self.containers else {}
+        container = self.containers[self.index] if self.containers else {}
+        return {**container, "command": list(self.part), "args": []} if self.part else container
 
     @property
     def env(self) -> dict[str, str]:
@@ -355,12 +358,19 @@ def _mpi(sets: Sequence[PodSet], launchers: list[PodSet], kind: str) -> Shape:
     launcher = launchers[0]
     workers = [podset for podset in sets if podset is not launcher]
     if launcher.replicas > 1:
-        raise InputError(
-            f"{called} is in a template with {launcher.replicas} pods, so that it is not said "
-            "which of them is the launcher",
-            path="spec",
-            hint="give the launcher a template of its own, with one pod",
-        )
+        parts = first_pods.split(launcher.words, first_pods.index_variables(launcher.main))
+        if parts is None or workers:
+            raise InputError(
+                f"{called} is in a template with {launcher.replicas} pods, so that it is not said "
+                "which of them is the launcher",
+                path="spec",
+                hint="write the launcher, with one pod, and its workers as one MPIJob, and convert "
+                "that",
+            )
+        own, rest = parts
+        first = replace(launcher, replicas=1, part=own)
+        others = replace(launcher, replicas=launcher.replicas - 1, part=rest)
+        return Shape(MPI, {"Launcher": (first,), "Worker": (others,)})
     if len(workers) > 1:
         raise InputError(
             f"beside the launcher there are {', '.join(podset.name for podset in workers)}, and an "

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, podsets
+from allranks.convert import commands, first_pods, podsets
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -213,11 +213,30 @@ def _pod(
 def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
     """Pods with the role that each has here: by what runs, or by what their set is called."""
     starts = [_runs_mpi(pod) for pod in pods]
+    if len(pods) > 1 and all(starts) and (split_pods := _by_part(pods)):
+        return _ranked(split_pods)
     result = []
     for pod, starts_others in zip(pods, starts, strict=True):
         role_by_name = next((role for role in _ROLES if pod.role.endswith(role)), names.ROLE_NODE)
         role = "launcher" if starts_others else "worker" if any(starts) else role_by_name
         result.append(replace(pod, role=role, world=len(pods)))
+    return result
+
+
+def _by_part(pods: list[OriginalPod]) -> list[OriginalPod]:
+    """Pods with the part of their script that each runs; [] where it has no such parts."""
+    result = []
+    for place, pod in enumerate(pods):
+        own = next(item for item in items(pod.spec, "containers") if item["name"] == pod.container)
+        words = [*texts(own.get("command")), *texts(own.get("args"))]
+        parts = first_pods.split(words, first_pods.index_variables(own))
+        if parts is None:
+            return []
+        containers = [
+            {**item, "command": list(parts[min(place, 1)]), "args": []} if item is own else item
+            for item in items(pod.spec, "containers")
+        ]
+        result.append(pod.with_spec({**pod.spec, "containers": containers}))
     return result
 
 
