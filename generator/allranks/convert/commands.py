@@ -21,6 +21,7 @@ from allranks.convert import (
     deepspeed_words,
     env_words,
     environment_runners,
+    local_ranks,
     preparation,
     references,
     shell,
@@ -151,7 +152,7 @@ def read(
     script = shell_arguments.script_of(words)
     if script is not None:
         return _of_script(words, variables)
-    program, _ = _of_words(words, variables)
+    program, _ = _of_words([_option(word, variables) for word in words], variables)
     command, is_changed = references.expanded(program.command, variables)
     if is_changed:
         why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
@@ -196,6 +197,13 @@ def as_shell(words: Sequence[str]) -> str:
     return " ".join(shell.quote(word) for word in words)
 
 
+def _option(word: str, env: Mapping[str, str]) -> str:
+    """A word; the option that Kubernetes puts in its place, where it is all a variable's."""
+    match = re.fullmatch(r"\$\(([A-Za-z_]\w*)\)", word)
+    value = env.get(match[1], "") if match is not None else ""
+    return value if value.startswith("--") and not value.split()[1:] else word
+
+
 def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     """What the text of ``bash -c`` runs: its last command, after a setup."""
     program, text, rest = shell_arguments.script_of(words) or ("", "", ())
@@ -231,6 +239,9 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         and bool(main.words)
         and not shell.does_itself(main.program, text)
     )
+    if ok and (options := _options_in_shell(main, variables)):
+        note = f"options of its torchrun are in {options}: each pod runs it once, as before"
+        return Program(Runner.NESTED, whole, notes=(note,))
     if not places and before:  # what stands before may be what the pods are for, and no setup
         earlier = (_unwrapped(_texts(command))[1] for command in before)
         is_last = preparation.is_afterwards(main.program)
@@ -387,6 +398,35 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
         line = f"export {assignments}; {line}"
     why = IN_EACH_RANK
     return replace(result, command=(program, "-c", line), changes=(*result.changes, why))
+
+
+def _options_in_shell(command: shell.ShellCommand, env: Mapping[str, str]) -> str:
+    """What a shell puts into a torchrun's words that has options of torchrun's; "" for nothing.
+
+    It stands where the script would, which comes behind it: ``torchrun $ARGS train.py``.
+    """
+    inner = _unwrapped(_texts(command))[1]
+    if _runner(inner) is not Runner.TORCHRUN:
+        return ""
+    _, count = _of_words(inner, env, is_shell=True)
+    words = command.words[len(command.words) - count :] if count else ()
+    text = words[0].text if words else ""
+    is_one_word = re.fullmatch(r'"\$\{?[A-Za-z_]\w*\}?"', text) is not None
+    if not words or words[0].is_plain or is_one_word or "/" in text or text.endswith(".py"):
+        return ""
+    variable = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", text)
+    value = env.get(variable[1], "").strip() if variable is not None else ""
+    if value:
+        return text if value.startswith("-") else ""
+    has_script = any(
+        _unquoted(word).endswith(".py") or word.value in ("-m", "--module") for word in words[1:]
+    )
+    return text if has_script else ""
+
+
+def _unquoted(word: shell.Word) -> str:
+    """A word without the quotes around it."""
+    return (word.text if word.value is None else word.value).strip("\"'")
 
 
 def _with_setup(
@@ -580,11 +620,7 @@ def _of_words(
             start, before = 2, tuple(inner[:2])  # without flags, it runs its recipe itself
         program, count = _torchrun(inner[start:], before, env)
         if _module(inner) == "torch.distributed.launch" and "use-env" not in program.options:
-            note = (
-                "torch.distributed.launch gave each script --local-rank; torchrun sets LOCAL_RANK, "
-                "which the script must read"
-            )
-            program = replace(program, notes=(*program.notes, note))
+            program = _with_local_rank(program, count)
         of_env = _of_env(wrappers)
         assignments = env_words.without_emptying(of_env)
         if len(assignments) < len(of_env):
@@ -599,6 +635,19 @@ def _of_words(
     command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
     return Program(runner, command, notes=notes), len(command)
+
+
+def _with_local_rank(program: Program, count: int) -> Program:
+    """A program whose script, which its last `count` words begin with, gets --local-rank."""
+    if count == 0:
+        return program
+    place = len(program.command) - count
+    python, rest = program.command[:place], program.command[place:]
+    return replace(
+        program,
+        command=(*local_ranks.with_option(python), *rest),
+        notes=(*program.notes, local_ranks.OF_LAUNCH),
+    )
 
 
 def _untimed(program: Program, wrappers: Sequence[str]) -> Program:

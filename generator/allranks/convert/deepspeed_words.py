@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import option_words
+from allranks.convert import local_ranks, option_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +33,6 @@ _OTHERWISE = ("autotuning", "elastic-training", "exclude", "venv-script")
 _OTHER_LAUNCHERS = ("openmpi", "mpich", "impi", "slurm", "mvapich")
 _BINDING = ("bind-cores-to-rank", "bind-core-list")
 _NODE = re.compile(r"[A-Za-z0-9_.-]+(?::[0-9]+(?:,[0-9]+)*)?")
-# A shell's $0 is the word behind its text: the script, which its own words follow.
-_WITH_LOCAL_RANK = ' "$0" --local_rank="$LOCAL_RANK" "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +135,4 @@ def _before(options: Mapping[str, str]) -> tuple[str, ...]:
         python = (*python, "-m")
     if not _gives_local_rank(options):
         return python
-    return ("sh", "-c", " ".join(("exec", *python)) + _WITH_LOCAL_RANK)
+    return local_ranks.with_option(python, "--local_rank")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert import (
@@ -11,6 +12,7 @@ from allranks.convert import (
     configmap_scripts,
     entrypoints,
     image_demands,
+    local_ranks,
     outside_variables,
     pods,
     references,
@@ -153,6 +155,8 @@ def program(fields: Fields, pod: PodTemplate, context: Context) -> Program:
         InputError: the image decides, and nobody knows what it runs; or it is no image.
     """
     runs = commands.read(command_of(fields, pod, context), (), pod.variables)
+    image = fields.text(*pod.container, "image")
+    runs = replace(runs, command=local_ranks.of_image(runs.command, image))
     runs = outside_variables.with_counts(fields, pod.container, runs, context)
     return configmap_scripts.with_launcher(fields, pod.container, runs, context)
 
