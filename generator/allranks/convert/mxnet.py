@@ -96,7 +96,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     own_roles = roles.of_specs(fields, ("spec", "mxReplicaSpecs"), _NAMES)
     roles.refuse_without(fields, own_roles, _SPECS, "Scheduler, Server or Worker")
     _need_worker(own_roles)
-    roles.put(fields, "mxnet", own_roles, context, ("mxnet",))
+    templates = roles.put(fields, "mxnet", own_roles, context, ("mxnet",))
+    roles.leave_unset(fields, templates, ("MX_CONFIG",))
     _alone(fields, own_roles)
     if fields.get("spec", "successPolicy") == "AllWorkers":
         fields.carry(("spec", "successPolicy"), ("elastic", "successPolicy"), "allWorkers")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, kubeflow, pods, references, roles
+from allranks.convert import finish, kubeflow, pods, roles
 from allranks.convert.verdicts import METADATA, Conversion, Fields, Rule, Rules, carried, changed
 from allranks.errors import InputError
 
@@ -86,10 +86,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
             "MASTER_PORT, RANK and WORLD_SIZE are"
         )
-        for pod in templates.values():
-            if names := references.mentions(pod.words, ("WORKER_ADDRS", "WORKER_PORT")):
-                key = "command" if pod.command else "args"
-                fields.leave((*pod.container, key), f"it reads {names[0]}, which is not set here")
+        roles.leave_unset(fields, templates, ("WORKER_ADDRS", "WORKER_PORT"))
     if any(role.name == "ps" for role in own_roles):
         fields.note(_ENDED_BY_WORKERS)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))

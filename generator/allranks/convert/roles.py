@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, jobs, kubeflow, pods
+from allranks.convert import commands, jobs, kubeflow, pods, references
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 
@@ -152,6 +152,22 @@ def _size(fields: Fields, role: Role, templates: Mapping[str, PodTemplate]) -> N
             for name in fields.mapping(*source, kind):
                 if pods.is_gpu(name):
                     fields.leave((*source, kind, name), f"a job has GPUs of one kind, {resource}")
+
+
+def leave_unset(
+    fields: Fields, templates: Mapping[str, PodTemplate], variables: Sequence[str]
+) -> None:
+    """Say of roles whose words read variables that the old operator set, and nothing here does.
+
+    Args:
+        fields: the object.
+        templates: the templates of its roles.
+        variables: the variables.
+    """
+    for pod in templates.values():
+        if names := references.mentions(pod.words, variables):
+            key = "command" if pod.command else "args"
+            fields.leave((*pod.container, key), f"it reads {names[0]}, which is not set here")
 
 
 def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str) -> None:

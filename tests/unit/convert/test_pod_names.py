@@ -169,3 +169,15 @@ def test_a_mounted_script_names_pods_of_a_release_of_the_name() -> None:
         conversion = text_as_jobs(config_map + text).conversions[0]
         assert losses == len(conversion.lost)
         assert losses != any("of the release w" in note for note in conversion.notes)
+
+
+def test_a_program_that_reads_mx_config_is_lost() -> None:
+    """Kubeflow's operator sets it for programs of MXNet's, and the chart does not."""
+    text = (
+        OF_KUBEFLOW.replace("WORD", "true").replace("KIND_VERSION", "v1").replace("KIND", "MXJob")
+    )
+    text = text.replace("SPECS", "mxReplicaSpecs").replace("FIRST", "Scheduler")
+    text = text.replace("CONTAINER", "mxnet")
+    for words, is_lost in (("python t.py $MX_CONFIG", True), ("python t.py", False)):
+        conversion = text_as_jobs(text.replace("RUN", words)).conversions[0]
+        assert is_lost is any("MX_CONFIG" in verdict.why for verdict in conversion.lost)
