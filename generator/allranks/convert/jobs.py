@@ -201,7 +201,7 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
     lost = [reason for reason in runs.lost if not reason.startswith(_ONLY_NAMES)]
     why = "; ".join((*runs.changes, *(reason for reason in runs.lost if reason not in lost)))
     if runs.is_nested:
-        once = "each pod runs it once, with the variables that the old controller gave it"
+        once = "each pod runs it once, with MASTER_ADDR, RANK and WORLD_SIZE as those of the pods"
         why = "; ".join((once, *runs.changes))
     outcome = Outcome.CHANGED if why else Outcome.CARRIED
     for key in ("command", "args"):

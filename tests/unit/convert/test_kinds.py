@@ -1262,3 +1262,14 @@ def test_workers_of_which_there_are_none_are_no_loss(
     conversion = text_as_jobs(text).conversions[0]
     assert set() == lost(conversion)
     assert 1 == conversion.values["nodes"]
+
+
+def test_a_number_that_the_chart_alone_has_is_named() -> None:
+    """The report says how often a pod is replaced, and the object does not."""
+    spec = "{pytorchReplicaSpecs: {Worker: {restartPolicy: OnFailure, TEMPLATE}}POLICY}"
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v1").replace("KIND", "PyTorchJob")
+    text = text.replace("SPEC", spec).replace("TEMPLATE", TEMPLATE)
+    note = "runPolicy.backoffLimit is 3 where nothing sets it"
+    unset = text_as_jobs(text.replace("POLICY", "")).conversions[0]
+    limited = text_as_jobs(text.replace("POLICY", ", runPolicy: {backoffLimit: 4}")).conversions[0]
+    assert [True, False] == [note in job.notes for job in (unset, limited)]
