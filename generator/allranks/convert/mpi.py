@@ -145,6 +145,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         _agents_of_variables(fields, pod)
     for pod in (launcher, worker):
         _names(fields, pod)
+    _note_binding(fields, launcher)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     if fields.get(*_POLICY_OF_SEED) == "Never":
         fields.put(("runPolicy", "backoffLimit"), 0, _POLICY_OF_SEED)
@@ -158,6 +159,23 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     elif "cleanPodPolicy" not in fields.values.get("mpi", {}):
         fields.note(_WORKERS_OF_NO_POLICY)
     return finish.conversion(fields)
+
+
+def _note_binding(fields: Fields, launcher: PodTemplate) -> None:
+    """Say that ranks are bound to no core, where nothing in the object says how they are.
+
+    The chart says so to each MPI, because the pods of a node would bind to the same cores.
+    """
+    texts = (*launcher.words, *launcher.variables)
+    if not any(_BINDING.search(text) for text in texts):
+        fields.note(
+            "ranks are bound to no core here, as several pods of a node would bind to the same: "
+            "write --bind-to core or numa into the command where each node has one pod"
+        )
+
+
+# Options and variables of Open MPI, Intel MPI and MPICH that bind ranks, or bind none.
+_BINDING = re.compile(r"bind-to|bind_to|binding|I_MPI_PIN|map-by[= ]\S*:PE=|--cpu-set|--rankfile")
 
 
 def _wait_as_before(fields: Fields) -> None:

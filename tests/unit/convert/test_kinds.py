@@ -1273,3 +1273,16 @@ def test_a_number_that_the_chart_alone_has_is_named() -> None:
     unset = text_as_jobs(text.replace("POLICY", "")).conversions[0]
     limited = text_as_jobs(text.replace("POLICY", ", runPolicy: {backoffLimit: 4}")).conversions[0]
     assert [True, False] == [note in job.notes for job in (unset, limited)]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_noted"),
+    [("mpirun -n 4 ./a", True), ("mpirun --bind-to core -n 4 ./a", False)],
+)
+def test_how_ranks_are_bound_is_said(words: str, *, is_noted: bool) -> None:
+    """Open MPI binds them by itself, and the chart has it bind none."""
+    template = TEMPLATE.replace("[torchrun, a]", str(words.split()))
+    spec = f"{{mpiReplicaSpecs: {{Launcher: {{{template}}}, Worker: {{{template}}}}}}}"
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v2beta1").replace("KIND", "MPIJob")
+    conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
+    assert is_noted is any("bound to no core" in note for note in conversion.notes)
