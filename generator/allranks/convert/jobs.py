@@ -374,17 +374,15 @@ def note_host_name(fields: Fields, texts: tuple[str, ...]) -> None:
     """
     if not references.mentions(texts, ("HOSTNAME", "hostname")):
         return
-    name = "its role and its index" if fields.values.get("workload") == "elastic" else "its rank"
+    has_roles = fields.values.get("workload") == "elastic"
+    name = "release, its role and its index" if has_roles else "release and its rank"
     if k8s.mapping(fields.values, "network").get("hostNetwork"):
         fields.note(
             "the command reads the host name: with network.hostNetwork that is the node's, and "
             "RANK or GROUP_RANK says which pod it is"
         )
     else:
-        fields.note(
-            f"the command reads the pod's host name: a pod is called after the release and {name} "
-            "here"
-        )
+        fields.note(f"the command reads the pod's host name: a pod is called after the {name} here")
 
 
 _OLD_POD = "{} is a pod of the old controller: MASTER_ADDR has the name of rank 0 here"
