@@ -189,11 +189,6 @@ def output_option(*choices: str) -> Callable[[F], F]:
     Args:
         choices: the formats that the command can print; the first is the default.
     """
-
-    def remember(ctx: click.Context, _: click.Parameter, value: str) -> str:
-        ctx.ensure_object(Console).json_errors = value == "json"
-        return value
-
     return click.option(
         "-o",
         "--output",
@@ -201,9 +196,23 @@ def output_option(*choices: str) -> Callable[[F], F]:
         default=choices[0],
         show_default=True,
         is_eager=True,
-        callback=remember,
+        callback=set_error_form,
         help="What to print.",
     )
+
+
+def set_error_form(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    """Have errors written as JSON where the output is; the callback of an option that says so.
+
+    Args:
+        ctx: the command's context.
+        value: the form of the output.
+
+    Returns:
+        The same value.
+    """
+    ctx.ensure_object(Console).json_errors = value == "json"
+    return value
 
 
 def namespace_option(function: F) -> F:

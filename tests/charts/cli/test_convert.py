@@ -118,6 +118,18 @@ def test_the_report_as_data(cli: Any) -> None:
     assert "| `metadata.name` | carried | `NAME, the release` |  | 4 |" in table
 
 
+def test_a_refusal_is_data_where_the_report_is(cli: Any) -> None:
+    """With --report json each problem is JSON on standard output, and standard error is empty."""
+    cli.write(PLAIN.replace(", command: [python, t.py]", ""))
+    process = cli("convert", "values.yaml", "--report", "json")
+    assert (2, "") == (process.returncode, process.stderr)
+    data = json.loads(process.stdout)
+    assert {"ok": False, "exitCode": 2} == {key: data[key] for key in ("ok", "exitCode")}
+    [problem] = data["problems"]
+    assert {"path", "message", "hint", "source"} == set(problem)
+    assert "values.yaml:9" == problem["source"]
+
+
 def test_a_changed_value_is_a_difference(cli: Any) -> None:
     """--check finds what the values have otherwise than the job's own pods, and exits with 3."""
     (cli.cwd / "job.yaml").write_text(PLAIN, encoding="utf-8")

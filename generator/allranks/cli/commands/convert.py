@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import files as writing
-from allranks.cli.options import context_option, helm_option, pass_console
+from allranks.cli.options import context_option, helm_option, pass_console, set_error_form
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
 
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "md", "json"]),
     default="text",
     show_default=True,
-    help="The form of the report on standard error; json goes to standard output, with the values.",
+    is_eager=True,
+    callback=set_error_form,
+    help="The form of the report on standard error; json goes to standard output, with the values, "
+    "or with what is wrong.",
 )
 @click.option("--lossy", is_flag=True, help="Exit with 0 where something is not carried, too.")
 @click.option(
