@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import shlex
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +29,8 @@ STDOUT = "-"
 def write(path: Path, text: str | bytes) -> bool:
     """Write a file atomically; a file with the same content is left as it is.
 
-    ``-`` is standard output. A link is followed, and its target is replaced. A pipe or a device is
-    written to, and not replaced.
+    ``-`` is standard output. A link is followed, and its target is replaced. The mode and the owner
+    of a file that is replaced are kept. A pipe or a device is written to, and not replaced.
 
     Args:
         path: the file; its folder must be there.
@@ -38,7 +40,7 @@ def write(path: Path, text: str | bytes) -> bool:
         Whether the file was written.
 
     Raises:
-        InputError: the path cannot be written to.
+        InputError: the path cannot be written to, or its mode says that it can only be read.
         RunError: the disk is full.
     """
     body = text.encode() if isinstance(text, str) else text
@@ -57,6 +59,26 @@ def write(path: Path, text: str | bytes) -> bool:
         return _replace(Path(os.path.realpath(path)), body)
     except OSError as error:
         raise refusal(error, path) from error
+
+
+def write_all(texts: Mapping[Path, str]) -> None:
+    """Write files as `write` does; none where one of them can only be read.
+
+    Args:
+        texts: what each is to have.
+
+    Raises:
+        InputError: one cannot be written to.
+        RunError: the disk is full.
+    """
+    for path, text in texts.items():
+        try:
+            if path.is_file() and path.read_bytes() != text.encode():
+                _refuse_read_only(path)
+        except OSError as error:
+            raise refusal(error, path) from error
+    for path, text in texts.items():
+        write(path, text)
 
 
 def is_folder(path: Path) -> bool:
@@ -134,7 +156,8 @@ def rewrite(contents: Mapping[Path, tuple[bytes, bytes]]) -> None:
         contents: by file, what it had when it was read, and what it is to have.
 
     Raises:
-        InputError: one has been changed since, or cannot be written to; none is written.
+        InputError: one has been changed since, or cannot be written to, or its mode says that it
+            can only be read; none is written.
         PartlyWrittenError: one cannot be replaced after others were.
         RunError: the disk is full; none is written.
     """
@@ -142,6 +165,7 @@ def rewrite(contents: Mapping[Path, tuple[bytes, bytes]]) -> None:
         partials: dict[Path, Path] = {}
         for path, (_, after) in contents.items():
             try:
+                _refuse_read_only(path)
                 status = os.stat(path)  # noqa: PTH116 - links followed
                 real = Path(os.path.realpath(path))
                 partials[path] = stack.enter_context(atomic.stage(real, after, like=status))
@@ -214,10 +238,32 @@ def _special(path: Path) -> bool:
 def _replace(path: Path, body: bytes) -> bool:
     if path.is_symlink():  # the path was resolved, so that these are links in a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if path.is_file() and path.read_bytes() == body:
+    if not path.is_file():
+        atomic.write(path, body)
+        return True
+    if path.read_bytes() == body:
         return False
-    atomic.write(path, body)
+    _refuse_read_only(path)
+    atomic.write(path, body, like=path.stat())
     return True
+
+
+def _refuse_read_only(path: Path) -> None:
+    """Refuse to replace a file that its owner, or this user, may only read.
+
+    To replace a file is to write its folder, so that the system would let it happen; and for root
+    `os.access` allows all, so that the mode is looked at as well.
+
+    Raises:
+        InputError: it can only be read.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & stat.S_IWUSR or not os.access(path, os.W_OK):
+        raise InputError(
+            f"it can only be read (its mode is {mode:04o}), and is not replaced",
+            path=str(path),
+            hint=f"`chmod u+w {shlex.quote(str(path))}` first, if it may be replaced",
+        )
 
 
 @contextlib.contextmanager

@@ -145,6 +145,35 @@ def test_a_full_disk_is_a_failure_and_no_wrong_input(
         assert str(tmp_path) in excinfo.value.problem.hint
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_written_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    """Whoever may not read the old text may not read the new one."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    files.write(path, "new")
+    assert (b"new", mode) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+
+
+def test_a_file_that_can_only_be_read_is_not_replaced(tmp_path: Path) -> None:
+    """Not by root either, and no other file is written then; the same text is no replacement."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    second.write_bytes(b"old")
+    second.chmod(0o444)
+    with pytest.raises(InputError) as excinfo:
+        files.write_all({first: "new", second: "new"})
+    assert str(second) == excinfo.value.problem.path
+    assert "0444" in str(excinfo.value)
+    assert "chmod u+w" in excinfo.value.problem.hint
+    assert not first.exists()
+    with pytest.raises(InputError, match="can only be read"):
+        files.write(second, "new")
+    with pytest.raises(InputError, match="can only be read"):
+        files.rewrite({second: (b"old", b"new")})
+    assert (b"old", 0o444) == (second.read_bytes(), stat.S_IMODE(second.stat().st_mode))
+    assert not files.write(second, "old")
+
+
 def test_a_persons_own_file_keeps_its_mode_and_link(tmp_path: Path) -> None:
     """It is replaced where it is, as it was."""
     path, link = tmp_path / "a", tmp_path / "link"

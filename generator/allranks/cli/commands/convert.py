@@ -246,8 +246,8 @@ def _write(
     writing.refuse_inputs(files, read)
     if is_folder:
         writing.make_folder(path)
-    for file, conversion in zip(files, result.conversions, strict=True):
-        writing.write(file, convert.values_file(conversion))
+    texts = map(convert.values_file, result.conversions)
+    writing.write_all(dict(zip(files, texts, strict=True)))
     return [str(file) for file in files]
 
 
