@@ -103,6 +103,21 @@ def test_many_jobs_are_a_folder(cli: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("target", "is_folder"),
+    [("out.yaml", False), ("out.yml", False), ("out.yaml/", True), ("out", True), ("v1.2", True)],
+)
+def test_many_jobs_are_no_file(cli: Any, target: str, is_folder: bool) -> None:
+    """A target that is named like a file is refused, and made a folder with a / behind it."""
+    cli.write(f"{PLAIN}---\n{PLAIN.replace('name: plain', 'name: other')}")
+    process = cli("convert", "values.yaml", "-o", target)
+    assert (0 if is_folder else 2) == process.returncode
+    assert is_folder == (cli.cwd / target).is_dir()
+    if not is_folder:
+        assert f"{target} is named like a file, and there are 2 jobs" in process.stderr
+        assert "fix: name a folder, as in -o out/" in process.stderr
+
+
 def test_the_report_as_data(cli: Any) -> None:
     """The form json has the values, every field, and the objects beside the job; none names c."""
     cli.write(f"{PLAIN}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n")

@@ -226,7 +226,8 @@ def _write(
     """Write the values; return the files, in the order of the jobs.
 
     Raises:
-        InputError: one of them is a file that was read; then none is written.
+        InputError: one of them is a file that was read, or can only be read, or the values of
+            several jobs would go into one; then none is written.
     """
     from allranks.service import convert
 
@@ -237,10 +238,14 @@ def _write(
         return ["" for _ in result.conversions]
     path = Path(target)
     is_folder = target.endswith("/") or writing.is_folder(path) or len(result.conversions) > 1
-    if is_folder and not writing.is_folder(path) and os.path.lexists(path):
+    is_new = not os.path.lexists(path)
+    has_file_name = not target.endswith("/") and path.suffix in _FILE_ENDINGS
+    if is_folder and not writing.is_folder(path) and (has_file_name or not is_new):
+        is_named = "is named like" if is_new else "is"
         raise InputError(
-            f"{path} is a file, and there are {plural(len(result.conversions), 'job')}",
-            hint="name a folder with -o",
+            f"{path} {is_named} a file, and there are {plural(len(result.conversions), 'job')}, "
+            "each with a file of its own",
+            hint=f"name a folder, as in -o {path.with_suffix('') if path.suffix else 'values'}/",
         )
     files = [path / name for name in _file_names(result.conversions)] if is_folder else [path]
     writing.refuse_inputs(files, read)
@@ -249,6 +254,10 @@ def _write(
     texts = map(convert.values_file, result.conversions)
     writing.write_all(dict(zip(files, texts, strict=True)))
     return [str(file) for file in files]
+
+
+# How files are called; a folder that is to have such a name is given with a / behind it.
+_FILE_ENDINGS = (".yaml", ".yml", ".json")
 
 
 def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:
