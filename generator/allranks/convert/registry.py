@@ -364,7 +364,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         notes=(
             *document.repeated(),
             *conversion.notes,
-            *_of_namespace(namespace, is_chosen=bool(context.namespace)),
+            *namespace_notes(namespace, is_chosen=bool(context.namespace)),
             *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),
         source=document.source,
@@ -373,12 +373,18 @@ def convert_document(document: Document, context: Context) -> Conversion:
     )
 
 
-def _of_namespace(namespace: str, *, is_chosen: bool) -> Iterator[str]:
-    """What is said of an object's namespace: that no cluster has it, or that no value does."""
+def namespace_notes(namespace: str, *, is_chosen: bool) -> Iterator[str]:
+    """What is said of a run's namespace: that no cluster has it, or that no value does.
+
+    Args:
+        namespace: the namespace; "" for none.
+        is_chosen: whether a person has named it, and not the object.
+    """
     if namespace and not is_dns_1123_label(namespace):
         yield f"{namespace!r} is no name of a namespace: name another with -n"
-    elif namespace and not is_chosen:
-        yield f"values name no namespace: start it with `-n {namespace}`, where it was"
+    elif namespace:
+        where = "" if is_chosen else ", where it was"
+        yield f"values name no namespace: start it with `-n {namespace}`{where}"
 
 
 def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]:

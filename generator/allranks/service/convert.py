@@ -87,9 +87,9 @@ def convert(
         data = files.read(path)
         if slurm.is_script(data):
             sent = _contents(path)
-            scripts.append(
-                slurm.convert(data, source, args=words, namespace=namespace, contents=sent)
-            )
+            run = slurm.convert(data, source, args=words, namespace=namespace, contents=sent)
+            of_namespace = registry.namespace_notes(namespace, is_chosen=True)
+            scripts.append(replace(run, notes=(*run.notes, *of_namespace)))
         elif source.endswith(_SHELL_ENDINGS):
             raise InputError(
                 f"{source} is no batch script: it does not begin with #! and has no #SBATCH",

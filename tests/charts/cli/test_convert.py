@@ -118,6 +118,19 @@ def test_many_jobs_are_no_file(cli: Any, target: str, is_folder: bool) -> None:
         assert "fix: name a folder, as in -o out/" in process.stderr
 
 
+def test_the_namespace_to_start_in_is_said(cli: Any) -> None:
+    """Values name none: the report has the chosen one, or the object's own where none is."""
+    cli.write("#!/bin/bash\n#SBATCH --nodes=1\nsrun python train.py\n", "train.sbatch")
+    cli.write(PLAIN)
+    says = "values name no namespace: start it with `-n {}`{}\n"
+    for name in ("values.yaml", "train.sbatch"):
+        process = cli("convert", name, "-n", "other", "-o", "out.yaml")
+        assert says.format("other", "") in process.stderr
+        assert says.format("other", "")[:-1] in (cli.cwd / "out.yaml").read_text(encoding="utf-8")
+    process = cli("convert", "values.yaml")
+    assert says.format("research", ", where it was") in process.stderr
+
+
 def test_the_report_as_data(cli: Any) -> None:
     """The form json has the values, every field, and the objects beside the job; none names c."""
     cli.write(f"{PLAIN}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n")
