@@ -10,6 +10,7 @@ from allranks import names
 from allranks.errors import InputError
 from allranks.k8s.object_names import is_dns_1123_label
 from allranks.values import files, queue
+from allranks.values import sources as gathering
 from allranks.values.sources import STDIN_NAME, defaults
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from allranks.cluster.interface import KubeClient
     from allranks.values.queue import Queue
+    from allranks.values.sources import Sources
     from allranks.yamlio.document import ValuesDocument
 
 
@@ -65,6 +67,44 @@ def _check_values(document: ValuesDocument) -> None:
     from allranks.values import charts
 
     charts.check_document(document, names.QUEUE_CHART)
+
+
+def is_of_queue(sources: Sources) -> bool:
+    """Whether values are those of a queue, and not of a job, which names its workload.
+
+    Args:
+        sources: the files and flags; standard input is read already.
+    """
+    if sources.queue is not None:  # a job's, held to that queue
+        return False
+    user = gathering.read(sources)[1]
+    return not user.get("workload") and queue.has_own_keys(user)
+
+
+def values_of(sources: Sources, name: str) -> dict[str, Any]:
+    """The values of a queue, as helm is given them.
+
+    Args:
+        sources: the files and flags.
+        name: the queue's name, its release's; "" for none yet.
+
+    Raises:
+        InputError: the values or the name are none of `charts/queue`, or the values have another
+            name.
+    """
+    from allranks.values import charts
+
+    if name:
+        check_name(name, "NAME")
+    values = charts.resolve(sources, names.QUEUE_CHART, {})
+    own_name = values.get("name")
+    if name and own_name and own_name != name:
+        raise InputError(
+            f"is {own_name!r}, and the queue is called {name!r} here",
+            path="name",
+            hint=f"leave it out, or call it `{names.CLI} queue install {own_name}`",
+        )
+    return values
 
 
 def chart_rules() -> Mapping[str, Any]:

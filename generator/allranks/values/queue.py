@@ -210,6 +210,15 @@ def from_config_map(manifest: Manifest) -> Queue:
         raise _in_key(error, where, RULES) from error
 
 
+def has_own_keys(values: Mapping[str, Any]) -> bool:
+    """Whether values have what those of a queue alone have, or nothing but a name.
+
+    Args:
+        values: a file's values, or those of several.
+    """
+    return not (OWN_KEYS | set(BLOCKS)).isdisjoint(values) or list(values) == ["name"]
+
+
 def from_file(
     text: bytes,
     source: str,
@@ -235,7 +244,7 @@ def from_file(
     if manifest is not None:
         return from_config_map(manifest)
     document = load_yaml(text, source)
-    if not (OWN_KEYS | set(BLOCKS)).intersection(document.data):
+    if not has_own_keys(document.data):
         raise InputError(
             "is no queue's file: it has none of defaults, rules and imposed",
             path="--queue-file",

@@ -82,6 +82,44 @@ def test_a_file_that_is_read_is_not_replaced(cli: Any, source: str, target: str)
     assert PLAIN == (cli.cwd / source).read_text(encoding="utf-8")
 
 
+EMPTY_QUEUE = """\
+apiVersion: torchrun.ai/v1
+kind: JobQueue
+metadata: {name: h100}
+spec: {}
+"""
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_the_values_of_a_queue_pass_every_check(cli: Any, is_empty: bool) -> None:
+    """`validate` takes them as those of charts/queue, with the queue's name or none."""
+    text = (DATA / "torchrunjob.yaml").read_text(encoding="utf-8").partition("---\n")[2]
+    cli.write(EMPTY_QUEUE if is_empty else text, "queue.yaml")
+    assert 0 == cli("convert", "queue.yaml", "-o", "values.yaml").returncode
+    for name in ("h100", ""):
+        process = cli("validate", *filter(None, [name]), "-f", "values.yaml")
+        says = "ok  values of a queue, for `allranks queue install`\n"
+        assert (0, says) == (process.returncode, process.stdout)
+    process = cli("validate", "-f", "values.yaml", "-o", "json")
+    assert "queue" == json.loads(process.stdout)["chart"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["other"], "name: is 'h100', and the queue is called 'other' here"),
+        (["--set", "rules.unheardOf=1"], "rules.unheardOf: unknown key (--set rules.unheardOf=1)"),
+        (["--fix"], "--fix and --diff mend the values of a job, and these are a queue's"),
+    ],
+)
+def test_wrong_values_of_a_queue(cli: Any, words: list[str], says: str) -> None:
+    """They are refused for what is wrong with them, and not for the workload that a job has."""
+    cli.write("name: h100\nrules: {maxGpusPerJob: 8}\n")
+    process = cli("validate", *words, "-f", "values.yaml")
+    assert 2 == process.returncode
+    assert process.stderr.startswith(f"error: {says}")
+
+
 def test_a_link_is_followed(cli: Any) -> None:
     """The file behind it is written, as by every command; a folder in the way is named."""
     (cli.cwd / "linked.yaml").symlink_to("target.yaml")

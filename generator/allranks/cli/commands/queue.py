@@ -82,17 +82,8 @@ def install_command(
     """
     from allranks.helm import releases
     from allranks.service import queues
-    from allranks.values import charts
 
-    queues.check_name(name, "NAME")
-    values = charts.resolve(sources, names.QUEUE_CHART, {})
-    own_name = values.get("name")
-    if own_name and own_name != name:
-        raise InputError(
-            f"is {own_name!r}, and the queue is called {name!r} here",
-            path="name",
-            hint=f"leave it out, or call it `{names.CLI} queue install {own_name}`",
-        )
+    values = queues.values_of(sources, name)
     cluster_target = target.on_cluster()
     home = cluster_target.home(name)
     chart = resources.folder("charts") / names.QUEUE_CHART

@@ -50,6 +50,7 @@ def validate_command(
 ) -> None:
     """Check values, and the release NAME where one is given.
 
+    The values are those of a job, which name its workload, or those of a queue (charts/queue).
     Every problem is shown with its place and its fix; nothing is sent, and without --fix nothing is
     written. Exit code 2 means that there are problems.
 
@@ -72,18 +73,62 @@ def validate_command(
             hint="add --fix, or leave them out",
         )
     from allranks.service import prepare
+    from allranks.values.sources import read_once
 
     def check(sources: Sources, fixes: Mapping[str, Any]) -> None:
-        prepared = prepare.prepare(sources, release=name, namespace=namespace, by_helm=False)
-        _show_prepared(console, prepared, output, fixes)
+        try:
+            prepared = prepare.prepare(sources, release=name, namespace=namespace, by_helm=False)
+        except InputError:
+            if not _is_valid_queue(sources, name):
+                raise
+            _show_queue(console, output, fixes)
+        else:
+            _show_prepared(console, prepared, output, fixes)
 
+    sources = read_once(sources)
     if not (fix or diff):
         check(sources, {})
         return
     from allranks.cli import fixing
+    from allranks.service import queues
 
+    if queues.is_of_queue(sources):
+        raise InputError(
+            "--fix and --diff mend the values of a job, and these are a queue's",
+            hint="leave them out: every problem is named with its fix",
+        )
     request = fixing.FixRequest(name, namespace, unsafe_fixes, diff, yes)
     fixing.fix(console, sources, request, check)
+
+
+def _is_valid_queue(sources: Sources, name: str) -> bool:
+    """Whether values are those of a queue, and not of a job.
+
+    Raises:
+        InputError: they are a queue's, and wrong.
+    """
+    from allranks.service import queues
+
+    if not queues.is_of_queue(sources):
+        return False
+    queues.values_of(sources, name)
+    return True
+
+
+def _show_queue(console: Console, output: str, fixes: Mapping[str, Any]) -> None:
+    if output == "json":
+        console.json(
+            {
+                "ok": True,
+                "exitCode": 0,
+                "problems": [],
+                "warnings": [],
+                "chart": names.QUEUE_CHART,
+                **fixes,
+            }
+        )
+        return
+    console.text("ok  values of a queue, for `allranks queue install`")
 
 
 def _show_prepared(
