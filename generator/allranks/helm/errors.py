@@ -83,11 +83,12 @@ def _chart_fail(text: str) -> AllranksError | None:
     match = _FAIL.search(text)
     if match is None:
         return None
-    problems = [_own_words(part) for part in re.split(r"\n(?=ERROR: )", match["text"].strip())]
-    return InvalidValues(problems)
+    parts = re.split(r"\n(?=ERROR: )", match["text"].strip())
+    return InvalidValues([_own_words(part, match["where"]) for part in parts])
 
 
-def _own_words(text: str) -> Problem:
+def _own_words(text: str, template: str = "") -> Problem:
+    """The problem in a text; where it is another chart's, with the template that says it."""
     ours = _OURS.match(text)
     body = ours["text"] if ours else text
     hint = ""
@@ -96,7 +97,7 @@ def _own_words(text: str) -> Problem:
         body = body[: fix.start()]
     if ours and (match := _PATH_FIRST.match(body)):
         return Problem(match["path"], match["message"].strip(), hint)
-    return Problem("", body.strip(), hint)
+    return Problem("", body.strip(), hint, "" if ours else template)
 
 
 _POSTRENDER_FAILED = re.compile(
@@ -267,7 +268,7 @@ _RULES: tuple[Callable[[str], AllranksError | None], ...] = (
     ),
     _rule(
         r"YAML parse error on (?P<where>\S+): (?P<why>[^\n]*)",
-        lambda m: RunError(
+        lambda m: TemplateError(
             f"the chart rendered text that is not YAML: {m['why']}",
             path=m["where"],
             hint="please report this with your values file: a chart must not do that",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +22,11 @@ from allranks.convert import (
 from allranks.convert.registry import Document
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import dotted
-from allranks.errors import AllranksError, InputError, InvalidValues, Problem, TemplateError
+from allranks.errors import AllranksError, InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.k8s.fields import mapping, text
-from allranks.values import files, merge, strvals
+from allranks.service import foreign_charts
+from allranks.values import files
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
 from allranks.workspace import contents
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
     from allranks.workspace.contents import Contents
 
-_CHART = "Chart.yaml"
 # What a file of shell is called; manifests are not.
 _SHELL_ENDINGS = (".sh", ".bash", ".sbatch", ".slurm")
 _RUNTIME_PLURALS = {
@@ -51,7 +52,7 @@ def convert(
     runtimes: tuple[str, ...] = (),
     namespace: str = "",
     entrypoint: tuple[str, ...] = (),
-    chart: ChartInput | None = None,
+    chart: foreign_charts.ChartInput | None = None,
     *,
     words: tuple[str, ...] = (),
     cluster: Callable[[], KubeClient | None] = lambda: None,
@@ -75,16 +76,17 @@ def convert(
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
-    chart = chart or ChartInput()
+    chart = chart or foreign_charts.ChartInput()
     scripts: list[Conversion] = []
     documents: list[registry.Document] = []
     remarks: dict[str, dict[int, tuple[tuple[str, ...], str]]] = {}
+    chart.refuse_without(paths)
     for path in paths:
         source = STDIN_NAME if path.strip() == files.STDIN else path
-        if _is_chart(Path(path)):
-            documents += _of_chart(path, chart, namespace)
+        if foreign_charts.is_chart(Path(path)):
+            documents += foreign_charts.documents(path, chart, namespace)
             continue
-        data = files.read(path)
+        data = _read(path)
         if slurm.is_script(data):
             sent = _contents(path)
             run = slurm.convert(data, source, args=words, namespace=namespace, contents=sent)
@@ -238,60 +240,25 @@ def as_sources(conversion: Conversion) -> Sources:
 
 def _documents(path: str) -> Iterator[registry.Document]:
     source = STDIN_NAME if path.strip() == files.STDIN else path
-    return registry.documents_of(load.load_objects(files.read(path), source))
+    return registry.documents_of(load.load_objects(_read(path), source))
 
 
-def _of_chart(path: str, chart: ChartInput, namespace: str) -> Iterator[registry.Document]:
-    return registry.documents_of(load.load_objects(_rendered(Path(path), chart, namespace), path))
-
-
-@dataclass(frozen=True, slots=True)
-class ChartInput:
-    """The input with which a chart is rendered.
-
-    Attributes:
-        values: values files.
-        assignments: what is set of them: ``a.b=x``.
-        helm: the helm to use; "" for the one on PATH.
-    """
-
-    values: tuple[str, ...] = ()
-    assignments: tuple[str, ...] = ()
-    helm: str = ""
-
-
-def _is_chart(path: Path) -> bool:
-    try:
-        return (path / _CHART).is_file() or (path.is_file() and path.suffix == ".tgz")
-    except OSError:
-        return False  # reading it says why
-
-
-def _rendered(path: Path, chart: ChartInput, namespace: str) -> str:
-    """The manifests of a chart.
+def _read(path: str) -> bytes:
+    """The content of a file that is no chart.
 
     Raises:
-        InputError: its templates fail with these values.
+        InputError: it cannot be read, or is compressed.
     """
-    from allranks.helm import binary, driver
-
-    values: dict[str, Any] = {}
-    for name in chart.values:
-        data = load.load(files.read_text(name), name).data
-        values = merge.overlay(values, data)
-    for assignment in chart.assignments:
-        strvals.apply("set", assignment, values)
-    name = nearest_name(path.name.removesuffix(".tgz"), names.HELM_RELEASE_NAME_MAX)
-    try:
-        return driver.template(binary.find(chart.helm or None), name, namespace, path, values)
-    except TemplateError as error:
-        problem = error.problems[0]
+    data = files.read(path)
+    if data.startswith(foreign_charts.GZIP):
+        is_stdin = path.strip() == files.STDIN
         raise InputError(
-            problem.message,
-            path=problem.path,
-            hint="give the values that it is installed with, by --chart-values FILE or "
-            "--chart-set KEY=VALUE",
-        ) from error
+            f"{STDIN_NAME if is_stdin else path} is compressed with gzip, and no chart's archive",
+            hint="name the file of a chart's archive, or pipe in what `gunzip` makes of a manifest"
+            if is_stdin
+            else f"`gunzip -c {shlex.quote(path)} | {names.CLI} convert -`",
+        )
+    return data
 
 
 def values_file(conversion: Conversion) -> str:
@@ -439,7 +406,7 @@ def check(
     values: str,
     paths: tuple[str, ...],
     namespace: str = "",
-    chart: ChartInput | None = None,
+    chart: foreign_charts.ChartInput | None = None,
     entrypoint: tuple[str, ...] = (),
 ) -> PodComparison:
     """Compare the release of a values file with the pods that an object's own controller makes.
@@ -454,11 +421,12 @@ def check(
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
-    chart = chart or ChartInput()
+    chart = chart or foreign_charts.ChartInput()
+    chart.refuse_without(paths)
     documents: list[registry.Document] = []
     for path in paths:
-        if _is_chart(Path(path)):
-            documents += _of_chart(path, chart, namespace)
+        if foreign_charts.is_chart(Path(path)):
+            documents += foreign_charts.documents(path, chart, namespace)
             continue
         source, data = STDIN_NAME if path.strip() == files.STDIN else path, files.read(path)
         if slurm.is_script(data):

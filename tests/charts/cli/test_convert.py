@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -356,25 +358,65 @@ def test_a_converted_job_runs_the_same_pods(
     ]
 
 
-def test_a_chart_is_rendered_and_read(cli: Any) -> None:
-    """The jobs of a chart are those that helm renders of it, with the values that are given."""
-    folder = cli.cwd / "recipe"
+@pytest.fixture
+def recipe(cli: Any) -> Path:
+    """A chart with a job."""
+    folder: Path = cli.cwd / "recipe"
     (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: recipe\nversion: 1.0.0\n")
     job = PLAIN.replace("name: plain", "name: {{ .Release.Name }}")
     (folder / "templates/job.yaml").write_text(
         job.replace("replicas: 2", "replicas: {{ .Values.size }}")
     )
+    return folder
+
+
+def test_a_chart_is_rendered_and_read(cli: Any, recipe: Path) -> None:
+    """The jobs of a chart are those that helm renders of it, with the values that are given."""
     (cli.cwd / "sizes.yaml").write_text("size: 2\n")
     process = cli("convert", "recipe", "--chart-values", "sizes.yaml", "--chart-set", "size=3")
     assert 0 == process.returncode
     assert "Values made of PyTorchJob recipe" in process.stdout
-    assert "\nnodes: 3 #" in process.stdout
-    (folder / "templates/job.yaml").write_text("a: {{ .Values.image.tag }}\n")
+    place = "recipe/templates/job.yaml (rendered):10: spec.pytorchReplicaSpecs.Worker.replicas"
+    assert f"\nnodes: 3 # {place}\n" in process.stdout
+    (recipe / "templates/job.yaml").write_text("a: {{ .Values.image.tag }}\n")
     process = cli("convert", "recipe")
     assert 2 == process.returncode
     assert "the chart's template failed" in process.stderr
     assert "give the values that it is installed with, by --chart-values FILE" in process.stderr
+
+
+def test_the_archive_of_a_chart_has_any_name(cli: Any, recipe: Path) -> None:
+    """It is known by its content; a compressed manifest is refused with what opens it."""
+    with tarfile.open(cli.cwd / "recipe-1.tar.gz", "w:gz") as archive:
+        archive.add(recipe, "recipe")
+    process = cli("convert", "recipe-1.tar.gz", "--chart-set", "size=3")
+    assert 0 == process.returncode
+    assert "Values made of PyTorchJob recipe-1 (recipe-1.tar.gz/templates/job" in process.stdout
+    (cli.cwd / "job.yaml.gz").write_bytes(gzip.compress(PLAIN.encode()))
+    process = cli("convert", "job.yaml.gz")
+    assert (2, "") == (process.returncode, process.stdout)
+    assert "job.yaml.gz is compressed with gzip, and no chart's archive" in process.stderr
+    assert "fix: `gunzip -c job.yaml.gz | allranks convert -`" in process.stderr
+
+
+def test_the_own_refusal_of_a_chart_is_shown_with_its_template(cli: Any, recipe: Path) -> None:
+    """A `fail` of a chart says what its author wrote, where, and how it is given values."""
+    (recipe / "templates/job.yaml").write_text('{{ fail "set the image of your team" }}\n')
+    process = cli("convert", "recipe")
+    assert (2, "") == (process.returncode, process.stdout)
+    assert "error: set the image of your team (recipe/templates/job.yaml:1:3)" in process.stderr
+    assert "fix: give the values that it is installed with, by --chart-values" in process.stderr
+
+
+@pytest.mark.parametrize("words", [("--chart-set", "a=1"), ("--chart-values", "x.yaml")])
+def test_values_of_a_chart_without_a_chart(cli: Any, words: tuple[str, str]) -> None:
+    """They are refused, and not left unread."""
+    cli.write(PLAIN)
+    for more in ((), ("--check", "values.yaml")):
+        process = cli("convert", "values.yaml", *words, *more)
+        assert (2, "") == (process.returncode, process.stdout)
+        assert f"{words[0]} is for a chart, and no file is one" in process.stderr
 
 
 def test_the_words_behind_a_batch_script(cli: Any) -> None:

@@ -81,7 +81,7 @@ def test_schema_failures_are_problems_by_values_path() -> None:
         (
             "Error: execution error at (c/templates/x.yaml:3:34): image.repository is needed\n",
             InvalidValues,
-            Problem("", "image.repository is needed"),
+            Problem("", "image.repository is needed", source="c/templates/x.yaml:3:34"),
         ),
         (
             (
@@ -134,7 +134,7 @@ def test_schema_failures_are_problems_by_values_path() -> None:
                 "yaml: line 4: did not find expected key\n\n"
                 "Use --debug flag to render out invalid YAML\n"
             ),
-            RunError,
+            TemplateError,
             Problem(
                 "c/templates/x.yaml",
                 "the chart rendered text that is not YAML: error converting YAML to JSON: yaml: "

@@ -132,10 +132,11 @@ def convert_command(
     if not files:
         raise InputError("no file was given", hint="name a manifest, or - for standard input")
     from allranks.service import convert
+    from allranks.service.foreign_charts import ChartInput
 
     if checked:
         _refuse_with_check(target, script_words)
-        chart = convert.ChartInput(chart_values, chart_set, helm or "")
+        chart = ChartInput(chart_values, chart_set, helm or "")
         image_words = _words(entrypoint, "--entrypoint")
         check = convert.check(checked, (*files, *runtimes), namespace, chart, image_words)
         same = _check(console, check, report)
@@ -145,7 +146,7 @@ def convert_command(
         runtimes,
         namespace,
         _words(entrypoint, "--entrypoint"),
-        convert.ChartInput(chart_values, chart_set, helm or ""),
+        ChartInput(chart_values, chart_set, helm or ""),
         words=_words(script_words, "--words"),
         cluster=lambda: _cluster(context),
     )
