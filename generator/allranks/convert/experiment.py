@@ -272,7 +272,9 @@ def _texts(fields: Fields, template: Manifest) -> dict[str, str]:
             texts[str(item.get("name"))] = trials.holder(trials.parameter_name(reference))
         else:
             raise InputError(
-                f"{reference or 'nothing'} is no parameter of the Experiment",
+                f"{reference!r} is no parameter of the Experiment"
+                if reference
+                else "it names no parameter",
                 path=f"spec.trialTemplate.trialParameters[{index}].reference",
                 hint=f"name one of {', '.join(sorted(own))}",
             )

@@ -19,6 +19,7 @@ from allranks.convert import (
     mounted_files,
     related_objects,
     unknown_fields,
+    unquoted_names,
     watched_keys,
 )
 from allranks.errors import InputError, InvalidValues, Problem
@@ -348,6 +349,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     if key in REFUSED:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
+    unquoted_names.refuse(document.data)
     manifest = unknown_fields.without(document.data)
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)

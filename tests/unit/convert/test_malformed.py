@@ -327,6 +327,32 @@ def test_a_name_that_is_no_text_breaks_nothing(tmp_path: Path, old: str, new: st
     assert 2 == service.check(str(tmp_path / "values.yaml"), [str(tmp_path / "job.yaml")], "").pods
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path", "reads", "fix"),
+    [
+        ("{name: big,", "{name: 123,", "metadata.name", "123 here, a number", 'as in "123"'),
+        ("{name: big,", "{name: n,", "metadata.name", "false here, a boolean", "y, n, yes, no"),
+        (
+            "{name: pytorch,",
+            "{name: on,",
+            "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].name",
+            "true here, a boolean",
+            "write it in quotes",
+        ),
+    ],
+)
+def test_a_name_that_yaml_reads_otherwise_is_refused(
+    old: str, new: str, path: str, reads: str, fix: str
+) -> None:
+    """Kubernetes takes none; the value that YAML reads is said, and that quotes make it a text."""
+    with pytest.raises(InvalidValues) as caught:
+        convert((old, new))
+    [problem] = caught.value.problems
+    assert path == problem.path
+    assert f"a name is a text, and YAML reads {reads}" == problem.message
+    assert fix in problem.hint
+
+
 def test_a_services_selector_that_is_no_text_breaks_nothing() -> None:
     """It selects no pod that Kubernetes would have."""
     service_text = (

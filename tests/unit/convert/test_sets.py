@@ -110,8 +110,8 @@ NODES_OF_THEIR_OWN = {
     "rank": ", command: [python, a.py], env: [{name: RANK, value: '1'}, "
     "{name: MASTER_ADDR, value: a}]",
     "torchrun": ", command: [torchrun, --nnodes=2, --node_rank=0, --master_addr=a, a.py]",
-    "variables": ", command: [torchrun, --nnodes, $(N), --node-rank, $(R), a.py], "
-    "env: [{name: N, value: '2'}, {name: R, value: '1'}]",
+    "variables": ", command: [torchrun, --nnodes, $(SIZE), --node-rank, $(R), a.py], "
+    "env: [{name: SIZE, value: '2'}, {name: R, value: '1'}]",
     "rendezvous": ", command: [torchrun, '--nnodes=2:4', --rdzv_endpoint=a, a.py]",
     "script": ", command: [bash, -c, 'accelerate launch --num_machines 2 --machine_rank 0 "
     "--main_process_ip a a.py']",
