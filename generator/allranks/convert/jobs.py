@@ -13,6 +13,7 @@ from allranks.convert import (
     entrypoints,
     image_demands,
     local_ranks,
+    nested_launcher,
     outside_variables,
     pods,
     references,
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 NO_TORCHRUN = (
     "nothing in it calls torchrun, and the chart does: the image must have "
     f"{image_demands.LAUNCHER}. Each pod has one process, as before"
-)
-# What a torchrun inside of a pod's only process reads, as the old controller told it to the pod:
-# the chart's own settings are taken away, and the rank's variables say the rest.
-_NESTED = (
-    "for name in $(env | sed -n 's/^\\(PET_[A-Z_]*\\)=.*/\\1/p'); do unset $name; done; "
-    'export PET_NNODES="$WORLD_SIZE" PET_NODE_RANK="$RANK" PET_MASTER_ADDR="$MASTER_ADDR" '
-    'PET_MASTER_PORT="$MASTER_PORT" PET_NPROC_PER_NODE={}; exec "$@"'
 )
 
 
@@ -186,7 +180,7 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
     """
     command = runs.command
     if runs.is_nested:
-        command = ("sh", "-c", _NESTED.format(shell.quote(processes)), "sh", *runs.command)
+        command = tuple(nested_launcher.with_variables(runs.command, processes))
         _meet_elsewhere(fields, pod, runs)
     source: FieldPath = (*pod.container, "command" if pod.command else "args")
     fields.put(("command",), list(command), source)

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import references, shell_comments
+from allranks.convert import nested_launcher, references, shell_comments
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
 
@@ -120,7 +120,7 @@ def _unset(conversion: Conversion, source: Mapping[str, Any], text: str) -> list
     if source.get("kind") != "PyTorchJob" or conversion.values.get("workload") != "torchrun":
         return []
     command = k8s.texts(conversion.values.get("command"))
-    has_own_launcher = any("PET_NNODES" in word for word in command)
+    has_own_launcher = nested_launcher.length(command) > 0
     names = references.mentions((text,), ("PET_*",))
     return [name for name in names if name.startswith("PET_RDZV_") or not has_own_launcher]
 

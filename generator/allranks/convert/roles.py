@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, jobs, kubeflow, pods, references
+from allranks.convert import commands, jobs, kubeflow, nested_launcher, pods, references
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 
@@ -201,9 +201,7 @@ def wrapped(words: Sequence[str], exports: str) -> list[str]:
         words: the command.
         exports: the assignments, as a shell has them.
     """
-    at = 0
-    if words[:2] == ["sh", "-c"] and "PET_NNODES" in words[2]:
-        at = 4  # what tells a torchrun of the command's own of the job, by the job's variables
+    at = nested_launcher.length(words)
     return [*words[:at], "sh", "-c", f'export {exports}; exec "$@"', "sh", *words[at:]]
 
 

@@ -389,6 +389,21 @@ def test_variables_by_other_names(name: str, variable: str) -> None:
     assert f'{variable}="$MASTER_ADDR' in convert(name).values["command"][2]
 
 
+@pytest.mark.parametrize("kind", ["JAXJob", "PaddleJob"])
+def test_a_script_that_reads_torchrun_s_variables_is_the_programs(kind: str) -> None:
+    """Other variables are set before the person's own shell, whatever its text reads."""
+    name = kind.removesuffix("Job").lower()
+    script = "echo $PET_NNODES; python t.py"
+    pod = f"{{spec: {{containers: [{{name: {name}, image: i, command: [sh, -c, '{script}']}}]}}}}"
+    conversion = converted.text_as_jobs(
+        f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\n"
+        f"spec: {{{name}ReplicaSpecs: {{Worker: {{replicas: 2, template: {pod}}}}}}}\n"
+    ).conversions[0]
+    command = conversion.values["command"]
+    assert (["sh", "-c"], ["sh", "sh", "-c", script]) == (command[:2], command[3:])
+    assert "export " in command[2]
+
+
 KINDS_WITHOUT_POLICY = [
     ("TFJob", "tfReplicaSpecs", "tensorflow", 0),
     ("XGBoostJob", "xgbReplicaSpecs", "xgboost", 0),
