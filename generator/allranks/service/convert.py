@@ -17,6 +17,7 @@ from allranks.convert import (
     original,
     registry,
     runtimes,
+    torchx_dump,
     trials,
 )
 from allranks.convert.registry import Document
@@ -244,7 +245,7 @@ def _documents(path: str) -> Iterator[registry.Document]:
 
 
 def _read(path: str) -> bytes:
-    """The content of a file that is no chart.
+    """The content of a file that is no chart; of what TorchX prints, the application alone.
 
     Raises:
         InputError: it cannot be read, or is compressed.
@@ -258,7 +259,8 @@ def _read(path: str) -> bytes:
             if is_stdin
             else f"`gunzip -c {shlex.quote(path)} | {names.CLI} convert -`",
         )
-    return data
+    application = torchx_dump.application(data.decode(errors="surrogateescape"))
+    return data if application is None else application.encode(errors="surrogateescape")
 
 
 def values_file(conversion: Conversion) -> str:

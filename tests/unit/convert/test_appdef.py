@@ -1,6 +1,15 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.errors import InputError
+from allranks.service import convert as service
 from tests.converted import DATA, lost, refusal, sample, text_as_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_role_of_torchrun_is_a_job() -> None:
@@ -31,6 +40,49 @@ def test_it_is_known_by_its_form() -> None:
     lines = (DATA / "appdef.yaml").read_text().splitlines()
     text = "\n".join(line for line in lines if not line.startswith(("apiVersion", "kind")))
     assert ["AppDef"] == [conversion.kind for conversion in text_as_jobs(text).conversions]
+
+
+OF_PYTHON = """\
+{ 'metadata': {},
+  'name': 'train',
+  'roles': [ { 'args': ['-c', 'torchrun --nnodes 2 '
+                        '--nproc_per_node 4 train.py'],
+               'base_image': None,
+               'entrypoint': 'bash',
+               'image': 'ghcr.io/x/y:1',
+               'num_replicas': 2,
+               'retry_policy': <RetryPolicy.APPLICATION: 'APPLICATION'>}]}
+"""
+OF_YAML = """\
+name: train
+roles:
+- image: ghcr.io/x/y:1
+  entrypoint: bash
+  args: [-c, torchrun --nnodes 2 --nproc_per_node 4 train.py]
+  num_replicas: 2
+"""
+HEADINGS = "some log\n=== APPLICATION ===\n{}\n=== SCHEDULER REQUEST ===\nkind: Job\na: b: c\n"
+
+
+@pytest.mark.parametrize(("text", "line"), [(OF_PYTHON, 3), (OF_YAML, 8)])
+def test_what_a_dry_run_prints_is_read(tmp_path: Path, text: str, line: int) -> None:
+    """The application alone, on its own lines, as Python writes it or as YAML."""
+    path = tmp_path / "dry-run.txt"
+    path.write_text(HEADINGS.format(text))
+    [conversion] = service.convert((str(path),)).conversions
+    assert ("AppDef", "train", 2) == (conversion.kind, conversion.name, conversion.values["nodes"])
+    assert [line] == [
+        verdict.line for verdict in conversion.verdicts if verdict.path == "roles[0].num_replicas"
+    ]
+
+
+@pytest.mark.parametrize("text", ["{ 'name': 'a'", "{(1, 2): 3}", "name: [", ""])
+def test_what_is_no_application_is_wrong_input(tmp_path: Path, text: str) -> None:
+    """A part of such a dump, or another text between its headings, is refused in words."""
+    path = tmp_path / "dry-run.txt"
+    path.write_text(HEADINGS.format(text))
+    with pytest.raises(InputError):
+        service.convert((str(path),))
 
 
 def test_several_roles_are_refused() -> None:
