@@ -56,6 +56,7 @@ def convert(
     chart: foreign_charts.ChartInput | None = None,
     *,
     words: tuple[str, ...] = (),
+    lossy: bool = False,
     cluster: Callable[[], KubeClient | None] = lambda: None,
 ) -> registry.Result:
     """The jobs of files, as values.
@@ -68,6 +69,7 @@ def convert(
         entrypoint: what an image runs whose container has no command.
         chart: with what charts are rendered; None for their defaults.
         words: what stands behind the name of a batch script, where one of the files is one.
+        lossy: convert a batch script that waits for another job, too.
         cluster: makes the cluster that is asked for runtimes which are in no file; None for none.
             It is called where such a runtime is missing alone.
 
@@ -90,7 +92,9 @@ def convert(
         data = _read(path)
         if slurm.is_script(data):
             sent = _contents(path)
-            run = slurm.convert(data, source, args=words, namespace=namespace, contents=sent)
+            run = slurm.convert(
+                data, source, args=words, namespace=namespace, contents=sent, lossy=lossy
+            )
             of_namespace = registry.namespace_notes(namespace, is_chosen=True)
             scripts.append(replace(run, notes=(*run.notes, *of_namespace)))
         elif source.endswith(_SHELL_ENDINGS):
@@ -204,6 +208,7 @@ def script(
     *,
     workspace: Path | None = None,
     include: tuple[str, ...] = (),
+    lossy: bool = False,
 ) -> Conversion:
     """A batch script of Slurm as values.
 
@@ -214,6 +219,7 @@ def script(
         namespace: the namespace of the run; "" for none.
         workspace: the folder that is sent with it; None where that is not known.
         include: paths of that folder which go whatever a rule says.
+        lossy: convert one that waits for another job, too.
 
     Raises:
         InputError: it cannot be read or be a run; every problem is in it.
@@ -226,6 +232,7 @@ def script(
         args=args,
         namespace=namespace,
         contents=contents.of(workspace, include) if workspace is not None else None,
+        lossy=lossy,
     )
     _check_sweeps((conversion,))
     return conversion

@@ -46,7 +46,12 @@ if TYPE_CHECKING:
     help="The form of the report on standard error; json goes to standard output, with the values, "
     "or with what is wrong.",
 )
-@click.option("--lossy", is_flag=True, help="Exit with 0 where something is not carried, too.")
+@click.option(
+    "--lossy",
+    is_flag=True,
+    help="Exit with 0 where something is not carried, too, and convert a batch script that waits "
+    "for another job.",
+)
 @click.option(
     "--runtime",
     "runtimes",
@@ -148,6 +153,7 @@ def convert_command(
         _words(entrypoint, "--entrypoint"),
         ChartInput(chart_values, chart_set, helm or ""),
         words=_words(script_words, "--words"),
+        lossy=lossy,
         cluster=lambda: _cluster(context),
     )
     read = (*files, *runtimes, *chart_values)

@@ -142,6 +142,7 @@ def sbatch_command(
         tuple(rest[1:]),
         workspace=Path(workspace.folder),
         include=workspace.include,
+        lossy=lossy,
     )
     for line in reports.text(Result((conversion,)), [""]):
         console.note(line)

@@ -321,8 +321,17 @@ def _begin(job: Draft, setting: Setting) -> None:
         job.say("begin", Outcome.CARRIED, "", "it starts when there is room")
 
 
+def waits_for_its_name(value: str) -> bool:
+    """Whether a dependency names no job: it waits for those of the same name, or for nothing.
+
+    Args:
+        value: the value of --dependency.
+    """
+    return value.strip() in ("", "singleton")
+
+
 def _dependency(job: Draft, setting: Setting) -> None:
-    if setting.value.strip() == "singleton":
+    if waits_for_its_name(setting.value):
         job.say("dependency", Outcome.CARRIED, "", "two runs of one name are never there at once")
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert import finish, image_demands
 from allranks.convert.slurm import (
     arrays,
@@ -116,6 +117,7 @@ def convert(
     args: Sequence[str] = (),
     namespace: str = "",
     contents: Contents | None = None,
+    lossy: bool = False,
 ) -> Conversion:
     """A batch script as values.
 
@@ -126,6 +128,7 @@ def convert(
         args: words behind the script's name.
         namespace: the namespace of the run; "" for none.
         contents: what is sent of the folder that it is submitted from; None where nobody knows.
+        lossy: convert a script that waits for another job, too.
 
     Raises:
         InvalidValues: it cannot be a run; the problems have their lines.
@@ -143,6 +146,8 @@ def convert(
     _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
     settings = [*parsed.settings, *typed_settings]
+    if not lossy:
+        _refuse_dependency(job, settings)
     _declare(job, settings)
     text = option_variables.put_defaults(_wrapped(job, text), settings)
     text, of_end = unreached_lines.cut(text, _names(job))
@@ -279,6 +284,19 @@ def _refuse_parts(job: Draft, parsed: options.Directives) -> None:
             "are alike",
             "make a script of each part and convert those",
         )
+
+
+def _refuse_dependency(job: Draft, settings: Sequence[Setting]) -> None:
+    """Refuse to start at once what was to wait for a job, whose results it may read."""
+    setting = next((own for own in reversed(settings) if own.name == "dependency"), None)
+    if setting is None or directives.waits_for_its_name(setting.value):
+        return
+    raise job.refuse(
+        setting.line,
+        f"--dependency={setting.value.strip()} waits for another job, and no run does",
+        f"start it when that has ended, as in `{names.CLI} wait FIRST && {names.CLI} sbatch "
+        "SCRIPT`, without this option; --lossy leaves the option out",
+    )
 
 
 def _declare(job: Draft, settings: Sequence[Setting]) -> None:

@@ -300,7 +300,7 @@ OPTIONS: tuple[Option, ...] = (
         _N,
         "",
         "no run waits for another: start it when that has ended, "
-        f"`{names.CLI} attach FIRST && {names.CLI} run SECOND`",
+        f"`{names.CLI} wait FIRST && {names.CLI} run SECOND`",
     ),
     Option("kill-on-invalid-dep", "", _V, _X, "", "no run waits for another"),
     Option("hold", "H", _0, _C, "runPolicy.suspend"),

@@ -367,12 +367,32 @@ def test_what_runs_otherwise_is_not_carried() -> None:
     conversion = _script(
         "#SBATCH --dependency=afterok:1 --signal=B:USR1@120 --begin=now+1hour",
         "python train.py --data $SCRATCH/data",
+        lossy=True,
     )
     assert ["--dependency", "--signal", "--begin", "$SCRATCH"] == [
         verdict.path for verdict in conversion.lost
     ]
     assert all(verdict.line and verdict.why for verdict in conversion.lost)
     assert conversion.values["runPolicy"]["terminationGracePeriodSeconds"] == 120
+
+
+@pytest.mark.parametrize("value", ["afterok:123", "afterany:1:2?afterok:3", "singleton,after:9+5"])
+def test_what_waits_for_another_job_is_refused(value: str) -> None:
+    """With its line, and with how one run is started when another has ended."""
+    with pytest.raises(InputError) as caught:
+        _script("#SBATCH --nodes=2", f"#SBATCH --dependency={value}", "srun python train.py")
+    problem = caught.value.problem
+    assert "job.sbatch:3" == problem.source
+    assert f"--dependency={value} waits for another job, and no run does" == problem.message
+    assert "`allranks wait FIRST && allranks sbatch SCRIPT`" in problem.hint
+    with pytest.raises(InputError, match="waits for another job"):
+        _script("srun python train.py", words=("-d", value))
+
+
+def test_the_last_dependency_counts() -> None:
+    """A command line takes a script's back; runs of one name are never there at once."""
+    rows = ("#SBATCH --dependency=afterok:1", "srun python train.py")
+    assert not _script(*rows, words=("--dependency=singleton",)).lost
 
 
 @pytest.mark.parametrize(
