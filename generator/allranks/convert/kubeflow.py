@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Outcome, Rule, carried, changed, dotted
+from allranks.convert.verdicts import MANAGED_BY, Outcome, Rule, carried, changed, dotted
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
 
@@ -20,7 +20,6 @@ OF_PODS_TOO = "the pods have it, and not their PodGroup alone"
 # What a gang has, whose least number of pods the object said.
 _GANG = "a gang has all pods of the job"
 _GANG_OF_MPI = "a gang has the workers; the launcher is outside of it"
-_OWN_CONTROLLER = "a release is kept by Kubernetes' own controllers"
 # What becomes of a `runPolicy`; read with its path in front.
 RUN_POLICY: tuple[Rule, ...] = (
     changed("cleanPodPolicy", "", _CLEAN),
@@ -28,7 +27,7 @@ RUN_POLICY: tuple[Rule, ...] = (
     carried("activeDeadlineSeconds", "runPolicy.activeDeadlineSeconds"),
     carried("backoffLimit", "runPolicy.backoffLimit"),
     carried("suspend", "runPolicy.suspend"),
-    changed("managedBy", "", _OWN_CONTROLLER),
+    MANAGED_BY,
     changed("schedulingPolicy.minAvailable", "scheduling.dialect", _GANG),
     carried("schedulingPolicy.queue", "queue"),
     changed("schedulingPolicy.minResources.**", "", "the scheduler adds up what the pods ask"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import (
     kubeflow_pod_names,
     label_selectors,
+    managed_by,
     master_services,
     missing_volumes,
     mounted_files,
@@ -356,6 +357,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = kubeflow_pod_names.checked(conversion, document.data)
     conversion = mounted_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
+    conversion = managed_by.checked(conversion, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )

@@ -18,7 +18,6 @@ from allranks.convert.verdicts import (
     METADATA,
     Beside,
     Fields,
-    Outcome,
     Rule,
     Rules,
     carried,
@@ -87,7 +86,6 @@ FIELDS: tuple[Rule, ...] = (
     MANAGED_BY.below("spec"),
 )
 _RULES = Rules(FIELDS)
-_OWN_MANAGER = "trainer.kubeflow.org/trainjob-controller"
 _REFUSED = {
     "flux": (
         "its runtime is Flux, which allranks does not start",
@@ -207,8 +205,6 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _metadata(fields)
     _gang(fields, runtime)
     _of_job_set(fields, runtime)
-    if fields.text("spec", "managedBy") == _OWN_MANAGER:
-        fields.say(("spec", "managedBy"), Outcome.CARRIED, "its own controller")
     _of_runtime(target, inner, runtime)
     return finish.conversion(fields, queue=inner.queue)
 

@@ -108,8 +108,12 @@ METADATA = (
     ),
     changed("status.**", "", "it is the state of the old run"),
 )
-# What says who carries an object out, of the kinds that may be carried out by another cluster.
-MANAGED_BY = lost("managedBy", "another controller carried it out: that of another cluster")
+# Which controller carries an object out; one of the object's own is no loss (managed_by.py).
+MANAGED_BY = lost(
+    "managedBy",
+    "another controller carried it out, as Kueue's does in another cluster: start the run in the "
+    "cluster that has the nodes (--context)",
+)
 
 
 class Rules:
