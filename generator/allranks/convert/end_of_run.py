@@ -34,12 +34,13 @@ def note(fields: Fields, before: str) -> None:
     # With another backend the run's Job waits for all of its pods.
     if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and backend == "c10d":
         fields.note(
-            "the run is over with its first pod, and pods that still work some minutes later are "
-            f"ended: {before}"
+            "the run is over with its first pod that is done, and pods that still work some "
+            f"minutes later are ended, which they were not before: {before}"
         )
     elif workload == "elastic" and (end := _of_roles(fields)):
         fields.note(
-            f"the run is over with {end}, and pods that still work then are ended: {before}"
+            f"the run is over with {end}, and pods that still work then are ended, which they were "
+            f"not before: {before}"
         )
 
 

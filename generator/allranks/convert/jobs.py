@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath, Fields
 
 NO_TORCHRUN = (
-    "nothing in it calls torchrun, and the chart does: the image must have "
+    "the command does not start torchrun, and the chart does: the image must have "
     f"{image_demands.LAUNCHER}. Each pod has one process, as before"
 )
 

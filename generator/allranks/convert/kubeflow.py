@@ -41,8 +41,8 @@ _NEVER = (
     "that does, as it did; set runPolicy.backoffLimit to try again"
 )
 _FOR_EVER = (
-    "no restartPolicy is OnFailure to the old operator: containers were restarted for ever, and "
-    "here a pod that fails is replaced as often as runPolicy.backoffLimit says"
+    "no restartPolicy is given, which the old operator takes for OnFailure: containers were "
+    "restarted for ever; here a pod that fails is replaced, at most runPolicy.backoffLimit times"
 )
 _ALL = "runPolicy.backoffLimit is for the pods of all roles, and those of another are tried again"
 _SECONDS = ("activeDeadlineSeconds", "backoffLimit")
@@ -188,9 +188,8 @@ def restart_policy(
             why += ", and others as often as runPolicy.backoffLimit says, which was for ever"
         fields.change(path, why, "runPolicy.fatalExitCodes")
     elif policy is not None:
-        why = "a pod that fails is replaced so often, and no container is restarted"
-        if limit is None and gives_up:
-            why += " for ever"
+        why = "a pod that fails is replaced, at most so many times; the old operator restarted its "
+        why += "container" + (", without a limit" if limit is None and gives_up else "")
         fields.change(path, why, "runPolicy.backoffLimit")
 
 

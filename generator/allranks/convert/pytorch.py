@@ -269,7 +269,7 @@ def _same_words(
             continue
         words = (getattr(other, key), getattr(pod, key))
         if _without_comments(words[0]) == _without_comments(words[1]) or are_alike:
-            fields.say(path, Outcome.CHANGED, "command", "as the workers'")
+            fields.say(path, Outcome.CHANGED, "command", "it runs what the workers run")
         else:
             fields.leave(
                 path, "all pods of a run run what the workers run, which is another command"

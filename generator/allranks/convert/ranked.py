@@ -106,7 +106,7 @@ def _alike(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
     if master is None:
         return [worker]
     if fields.get(*master.template) == fields.get(*worker.template):
-        fields.change(master.template, "as the workers'", "as the workers'")
+        fields.change(master.template, "it is the workers' template, which stands for both")
         why = "the master is the first of the workers"
         fields.change(master.replicas, why, "nodes")
         return [replace(worker, count=worker.count + master.count, why=why)]

@@ -78,8 +78,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 
 
 _TOLD_ALONE = (
-    "its one pod has TF_CONFIG here, which the operator tells several alone: a program that asks "
-    "whether it is set finds a cluster of one worker"
+    "its one pod has TF_CONFIG here, which the old operator set for several pods only: a program "
+    "that asks whether it is set finds a cluster of one worker"
 )
 
 

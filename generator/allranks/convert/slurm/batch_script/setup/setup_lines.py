@@ -64,8 +64,8 @@ _HOOK = re.compile(
 )
 _OF_CONDA = re.compile(r"(?:conda|mamba|micromamba)[ \t]+activate\b")
 _NO_HOOK = (
-    "; a shell that is no login's knows it behind conda's hook alone: write `eval \"$(conda "
-    'shell.bash hook)"` before it, where no line that a pod has does the same'
+    "; only a login shell knows `conda activate` without conda's hook, and a pod's is none: write "
+    '`eval "$(conda shell.bash hook)"` before it, unless another line that a pod has does the same'
 )
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _ENDS_THERE = "; without the file setup ends there (`set -e`): take the line out then"
@@ -298,7 +298,7 @@ def _verdict_of(
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         own = statement.commands[0]
         is_own = environments.activates_own(own, _before(script, own))
-        why = (why_of_image(script, own) or _ACTIVATED) + _without_hook(script, own)
+        why = why_of_image(script, own) or _ACTIVATED
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
