@@ -23,7 +23,15 @@ from allranks.convert import (
     queue_and_scheduler,
     sshd_port,
 )
-from allranks.convert.verdicts import Conversion, FieldPath, Fields, Named, Outcome, dotted
+from allranks.convert.verdicts import (
+    Conversion,
+    FieldPath,
+    Fields,
+    Outcome,
+    dotted,
+    place_of,
+    same_place,
+)
 from allranks.errors import InputError, Problem
 from allranks.k8s import fields as k8s
 from allranks.schema.validate import find_problems as schema_problems
@@ -239,13 +247,14 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     own = _whole_condition(_existing(fields.values, path))
     if not own or own == ("workload",):
         raise _refusal(problem)
-    places = {_place(fields.values, to): source for to, source in fields.origins.items()}
+    places = {place_of(fields.values, to): source for to, source in fields.origins.items()}
     sources = [source for to, source in places.items() if to and to[: len(own)] == own]
     above = [(len(to), source) for to, source in places.items() if to and own[: len(to)] == to]
     if not sources and above:
         length, source = max(above)
-        within: FieldPath = (*source, *own[length:])
-        sources = [within if fields.has(*within) else source]
+        value = Fields(fields.values).get(*own[:length])
+        within = same_place(value, fields.get(*source), own[length:])
+        sources = [source if within is None else (*source, *within)]
     _remove(fields.values, own)
     present = [source for source in sources if fields.has(*source)]
     for source in present:
@@ -275,31 +284,6 @@ def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:
         holder: Any = node
         node = holder[step]
     return path
-
-
-def _place(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
-    """A path with the places of named items in their lists; () where there is no such item."""
-    node: Any = values
-    place: list[str | int] = []
-    for step in to:
-        if isinstance(step, Named):
-            items = node if isinstance(node, list) else []
-            index = next(
-                (
-                    number
-                    for number, item in enumerate(items)
-                    if isinstance(item, dict) and item.get("name") == step
-                ),
-                None,
-            )
-            if index is None:
-                return ()
-            place.append(index)
-            node = items[index]
-        else:
-            place.append(step)
-            node = node.get(step) if isinstance(node, dict) else None
-    return tuple(place)
 
 
 def _remove(values: dict[str, Any], path: FieldPath) -> None:

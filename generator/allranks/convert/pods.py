@@ -273,7 +273,9 @@ _OWN = frozenset(_OF_ROLES) - {
 
 
 def _put(fields: Fields, piece: Piece, to: FieldPath) -> None:
-    fields.put(to, piece.value, piece.source)
+    # The items of a list have a piece each, of which each has the whole list.
+    is_item = isinstance(piece.value, list) and isinstance(piece.source[-1], int)
+    fields.put(to, piece.value, piece.source[:-1] if is_item else piece.source)
     _say(fields, piece, to)
 
 

@@ -74,7 +74,7 @@ def _ask_by_number(container: Mapping[str, Any], name: str, number: object) -> N
 
 
 def _report(fields: Fields, to: FieldPath, name: str, number: object) -> None:
-    source = fields.origins.get(to, ())[:-1]
+    source = fields.origins.get(to, ())
     for index, port in fields.items(*source) if source else ():
         if port.get("name") == name and port.get("containerPort") == number:
             fields.change(

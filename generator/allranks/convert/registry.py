@@ -23,6 +23,7 @@ from allranks.convert import (
     unquoted_names,
     watched_keys,
 )
+from allranks.convert.verdicts import leaf_paths
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.k8s import fields as k8s
 from allranks.k8s.object_names import is_dns_1123_label
@@ -180,6 +181,18 @@ class Document:
             if line is not None:
                 return line
         return self.line
+
+    def field_lines(self) -> dict[FieldPath, int]:
+        """The line of each field, and of all that fields stand in."""
+        lines: dict[FieldPath, int] = {}
+        if self.lines is None:
+            return lines
+        for leaf in leaf_paths(self.data, ()):
+            for end in range(1, len(leaf) + 1):
+                path = leaf[:end]
+                if path not in lines and (line := self.lines.line((*self.prefix, *path))):
+                    lines[path] = line
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +386,8 @@ def convert_document(document: Document, context: Context) -> Conversion:
         ),
         source=document.source,
         line=document.line,
+        manifest=document.data,
+        lines=document.field_lines(),
         namespace=namespace,
     )
 

@@ -20,9 +20,11 @@ from allranks.k8s.fields import digits, texts
 from allranks.values.merge import copy, overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FieldPath = tuple[str | int, ...]
+# By line of a file, the comments above that line, and the one behind it; "" for none.
+Comments = dict[int, tuple[tuple[str, ...], str]]
 
 _UNKNOWN = "no dialect has such a field"
 NOT_UNDERSTOOD = "its value is none that this field may have"
@@ -238,6 +240,8 @@ class Conversion:
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
         comments: by line of its file, the comments above that line, and the one behind it.
+        manifest: the object; nothing for a batch script.
+        lines: the line of each of its fields, and of all that they stand in.
     """
 
     kind: str
@@ -251,7 +255,9 @@ class Conversion:
     notes: tuple[str, ...] = ()
     beside: tuple[Beside, ...] = ()
     origins: Mapping[FieldPath, FieldPath] = field(default_factory=dict)
-    comments: Mapping[int, tuple[tuple[str, ...], str]] = field(default_factory=dict, repr=False)
+    comments: Comments = field(default_factory=dict, repr=False)
+    manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    lines: Mapping[FieldPath, int] = field(default_factory=dict, repr=False)
 
     def of(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """The verdicts with one of these outcomes."""
@@ -494,6 +500,72 @@ def put_named(values: dict[str, Any], to: FieldPath, value: Any) -> None:
             node[step] = overlay(own, value) if merges else value
         else:
             node = node.setdefault(step, [] if isinstance(after, Named) else {})
+
+
+def place_of(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
+    """A path with the places of named items in their lists; () where there is no such item.
+
+    Args:
+        values: the values.
+        to: the path.
+    """
+    node: Any = values
+    place: list[str | int] = []
+    for step in to:
+        if isinstance(step, Named):
+            items = node if isinstance(node, list) else []
+            index = next(
+                (
+                    number
+                    for number, item in enumerate(items)
+                    if isinstance(item, dict) and item.get("name") == step
+                ),
+                None,
+            )
+            if index is None:
+                return ()
+            place.append(index)
+            node = items[index]
+        else:
+            place.append(step)
+            node = node.get(step) if isinstance(node, dict) else None
+    return tuple(place)
+
+
+def same_place(node: Any, other: Any, path: FieldPath) -> FieldPath | None:
+    """The place in a structure of what stands at a place of another that was made of it, or it of.
+
+    An item of a list that has fewer or more of them there is looked up among them.
+
+    Args:
+        node: the structure in which the place is known.
+        other: the one in which it is looked for.
+        path: the place.
+
+    Returns:
+        The place; None where there is none.
+    """
+    place: list[str | int] = []
+    for step in path:
+        if isinstance(node, list) and isinstance(other, list) and isinstance(step, int):
+            if step >= len(node):
+                return None
+            has_all = len(node) == len(other)
+            index = step if has_all else _index_of(node[step], other)
+            if index is None:
+                return None
+            node, other = node[step], other[index]
+            place.append(index)
+        elif isinstance(node, dict) and isinstance(other, dict) and step in node and step in other:
+            node, other = node[step], other[step]
+            place.append(step)
+        else:
+            return None
+    return tuple(place)
+
+
+def _index_of(item: Any, items: Sequence[Any]) -> int | None:
+    return next((index for index, other in enumerate(items) if other == item), None)
 
 
 def leaves(source: Mapping[str, Any]) -> Iterable[str]:

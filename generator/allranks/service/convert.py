@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import textwrap
@@ -19,10 +20,10 @@ from allranks.convert import (
     runtimes,
     torchx_dump,
     trials,
+    value_comments,
 )
 from allranks.convert.registry import Document
 from allranks.convert.slurm import job as slurm
-from allranks.convert.verdicts import dotted
 from allranks.errors import AllranksError, InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.k8s.fields import mapping, text
@@ -34,10 +35,10 @@ from allranks.workspace import contents
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from allranks.cluster.interface import KubeClient
-    from allranks.convert.verdicts import Conversion
+    from allranks.convert.verdicts import Comments, Conversion
     from allranks.workspace.contents import Contents
 
 # What a file of shell is called; manifests are not.
@@ -82,7 +83,7 @@ def convert(
     chart = chart or foreign_charts.ChartInput()
     scripts: list[Conversion] = []
     documents: list[registry.Document] = []
-    remarks: dict[str, dict[int, tuple[tuple[str, ...], str]]] = {}
+    remarks: dict[str, Comments] = {}
     chart.refuse_without(paths)
     for path in paths:
         source = STDIN_NAME if path.strip() == files.STDIN else path
@@ -124,10 +125,23 @@ def convert(
         return registry.Result(tuple(scripts))
     result = values_of(documents, context)
     conversions = [
-        replace(conversion, comments=remarks.get(conversion.source, {}))
+        replace(conversion, comments=_own_comments(conversion, documents, remarks))
         for conversion in result.conversions
     ]
     return replace(result, conversions=(*scripts, *conversions))
+
+
+def _own_comments(
+    conversion: Conversion,
+    documents: Iterable[registry.Document],
+    remarks: Mapping[str, Comments],
+) -> Comments:
+    """The comments of a file that are about one of its objects: the first has those above it."""
+    of_file = remarks.get(conversion.source, {})
+    starts = sorted(item.line for item in documents if item.source == conversion.source)
+    first = 0 if starts[:1] == [conversion.line] else conversion.line
+    end = next((start for start in starts if start > conversion.line), math.inf)
+    return {line: comment for line, comment in of_file.items() if first <= line < end}
 
 
 def values_of(documents: Iterable[registry.Document], context: registry.Context) -> registry.Result:
@@ -286,11 +300,13 @@ def values_file(conversion: Conversion) -> str:
         for verdict in conversion.lost
     ]
     head += conversion.notes
-    comments = "".join(f"# {_comment(line)}\n" for line in head)
     text = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))
-    return comments + _with_origins(text, conversion)
+    text, homeless = value_comments.annotated(text, conversion)
+    head += [_HOMELESS, *homeless] if homeless else []
+    return "".join(f"# {value_comments.comment(line)}\n" for line in head) + text
 
 
+_HOMELESS = "Comments of fields that are none of these values:"
 # A key with more numbers than anybody reads one below the other, such as all exit codes.
 _MANY_NUMBERS = re.compile(r"^( *)([A-Za-z]+):\n((?:\1- \d+\n){9,})", re.MULTILINE)
 
@@ -301,64 +317,6 @@ def _in_rows(match: re.Match[str]) -> str:
     numbers = ", ".join(re.findall(r"\d+", match[3]))
     rows = textwrap.fill(numbers, 90, initial_indent=f"{indent}  ", subsequent_indent=f"{indent}  ")
     return f"{indent}{key}: [\n{rows}\n{indent}]\n"
-
-
-def _comment(text: str) -> str:
-    """A text as it may stand behind a #: on one line, and of characters that YAML takes."""
-    return " ".join(_NOT_IN_COMMENT.sub("?", text).split())
-
-
-_NOT_IN_COMMENT = re.compile("[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_KEY = re.compile(r"( *)(- )?([A-Za-z][A-Za-z0-9_]*):(?= |$)")
-
-
-def _with_origins(text: str, conversion: Conversion) -> str:
-    """The text of values, with a comment behind each key that was made of one field."""
-    lines = _first_lines(conversion)
-    places = {
-        to: (number, _comment(f"{conversion.source}:{number}: {dotted(source)}"))
-        for to, source in conversion.origins.items()
-        if (number := lines.get(source, 0)) and all(isinstance(step, str) for step in to)
-    }
-    comments_left = dict(conversion.comments)  # each is kept once
-    out: list[str] = []
-    above: list[tuple[int, str]] = []
-    block = -1
-    for line in text.splitlines():
-        indent = len(line) - len(line.lstrip(" "))
-        if block >= 0 and (not line.strip() or indent > block):
-            out.append(line)
-            continue
-        block = -1
-        match = _KEY.match(line)
-        if match is None or match[2]:
-            out.append(line)
-            continue
-        above = [item for item in above if item[0] < indent]
-        path = (*(key for _, key in above), match[3])
-        above.append((indent, match[3]))
-        is_block = line.endswith(("|", "|-", "|+"))
-        if is_block:
-            block = indent
-        number, comment = places.get(path, (0, ""))
-        remarks, behind = comments_left.pop(number, ((), ""))
-        out += [f"{' ' * indent}# {_comment(remark)}" for remark in remarks]
-        own = f" # {_comment(behind)}" if behind else ""
-        out.append(f"{line}{own} # {comment}" if comment else line)
-    return "".join(f"{line}\n" for line in out)
-
-
-def _first_lines(conversion: Conversion) -> dict[tuple[str | int, ...], int]:
-    """The line of each field and of all that fields stand in."""
-    lines: dict[tuple[str | int, ...], int] = {}
-    for verdict in conversion.verdicts:
-        if verdict.line:
-            for end in range(len(verdict.keys), 0, -1):
-                above = verdict.keys[:end]
-                if above in lines:
-                    break
-                lines[above] = verdict.line
-    return lines
 
 
 @dataclass(frozen=True, slots=True)

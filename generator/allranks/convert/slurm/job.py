@@ -432,6 +432,7 @@ def _done(job: Draft, namespace: str) -> Conversion:
         line=1,
         notes=tuple(fields.notes),
         origins=fields.origins,
+        lines={verdict.keys: verdict.line for verdict in verdicts if verdict.line},
     )
 
 
@@ -466,7 +467,7 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
         setting = job.settings.get(option)
         is_name = setting is not None and re.fullmatch(r"[A-Za-z0-9][\w.@+:/-]*", setting.value)
         if setting is not None and is_name and name not in fields.values.get("env", {}):
-            fields.put(("env", name), setting.value)
+            fields.put(("env", name), setting.value, (key_of(option),))
 
 
 def _say_rest(job: Draft, parsed: options.Directives) -> None:

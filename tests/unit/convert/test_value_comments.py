@@ -1,0 +1,318 @@
+"""Comments of a manifest in the values made of it: each once, at the value that has its field."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allranks.convert.verdicts import Outcome
+from allranks.service import convert as service
+from allranks.yamlio import load
+from tests import converted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from allranks.convert.verdicts import Conversion
+
+POD = """\
+metadata:
+  annotations:
+    example.org/owner.name: nlp
+  labels:
+    example.org/team: nlp
+spec:
+  serviceAccountName: trainer
+  priorityClassName: high
+  imagePullSecrets:
+  - name: regcred
+  - name: second
+  nodeSelector:
+    example.org/pool: big
+  tolerations:
+  - key: nvidia.com/gpu
+    operator: Exists
+  - key: spot
+    operator: Exists
+  containers:
+  - name: NAME
+    image: a/b:1
+    workingDir: /app
+    command:
+    - WORD
+    - train.py
+    args:
+    - --lr
+    - "1e-4"
+    env:
+    - name: NCCL_DEBUG
+      value: INFO
+    - name: TOKEN
+      valueFrom:
+        secretKeyRef:
+          name: hub
+          key: token
+    envFrom:
+    - configMapRef:
+        name: settings
+    resources:
+      limits:
+        nvidia.com/gpu: 4
+        cpu: 8
+        rdma/hca: 1
+      requests:
+        memory: 10Gi
+    volumeMounts:
+    - name: data
+      mountPath: /data
+    - name: scratch
+      mountPath: /scratch
+  volumes:
+  - name: data
+    persistentVolumeClaim:
+      claimName: data
+  - name: scratch
+    emptyDir:
+      sizeLimit: 1Gi
+"""
+
+
+def pod(name: str, indent: int, word: str = "python") -> str:
+    """A pod template with a container of this name, indented."""
+    text = POD.replace("NAME", name).replace("WORD", word)
+    return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
+
+
+def replicas(kind: str, key: str, roles: dict[str, str]) -> str:
+    """A job of Kubeflow with these roles, by the container's name of each."""
+    head = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata:\n  name: demo\nspec:\n  {key}:\n"
+    return head + "".join(
+        f"    {role}:\n      replicas: 1\n      template:\n{pod(name, 8)}"
+        for role, name in roles.items()
+    )
+
+
+MANIFESTS = {
+    "PyTorchJob": replicas("PyTorchJob", "pytorchReplicaSpecs", {"Worker": "pytorch"}).replace(
+        "replicas: 1", "replicas: 2"
+    ),
+    "TFJob": replicas("TFJob", "tfReplicaSpecs", {"PS": "tensorflow", "Worker": "tensorflow"}),
+    "MPIJob": replicas("MPIJob", "mpiReplicaSpecs", {"Launcher": "mpi", "Worker": "mpi"})
+    .replace("kubeflow.org/v1", "kubeflow.org/v2beta1")
+    .replace("- python\n", "- mpirun\n", 1),
+    "JobSet": "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata:\n  name: demo\nspec:\n"
+    "  replicatedJobs:\n  - name: workers\n    replicas: 1\n    template:\n      spec:\n"
+    "        parallelism: 2\n        completions: 2\n        completionMode: Indexed\n"
+    f"        template:\n{pod('main', 10, 'torchrun')}",
+    "Job": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: demo\n  labels:\n    app.b/c: d\n"
+    "spec:\n  parallelism: 2\n  completions: 2\n  completionMode: Indexed\n  backoffLimit: 3\n"
+    f"  template:\n{pod('main', 4, 'torchrun')}",
+    "Experiment": "apiVersion: kubeflow.org/v1beta1\nkind: Experiment\nmetadata:\n  name: demo\n"
+    "spec:\n  objective:\n    type: minimize\n    goal: 0.001\n    objectiveMetricName: loss\n"
+    "  algorithm:\n    algorithmName: random\n  parallelTrialCount: 3\n  maxTrialCount: 12\n"
+    "  maxFailedTrialCount: 3\n  parameters:\n  - name: lr\n    parameterType: double\n"
+    '    feasibleSpace:\n      min: "0.01"\n      max: "0.05"\n  - name: opt\n'
+    "    parameterType: categorical\n    feasibleSpace:\n      list:\n      - sgd\n      - adam\n"
+    "  trialTemplate:\n    trialParameters:\n    - name: rate\n      reference: lr\n    - name: o\n"
+    "      reference: opt\n    trialSpec:\n      apiVersion: batch/v1\n      kind: Job\n"
+    "      spec:\n        template:\n"
+    + pod("main", 10)
+    .replace('"1e-4"', "${trialParameters.rate}")
+    .replace("value: INFO", "value: ${trialParameters.o}"),
+    "OptimizationJob": """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: OptimizationJob
+metadata:
+  name: search
+spec:
+  objectives:
+  - metric: loss
+    direction: Minimize
+  numTrials: 2
+  parallelTrials: 1
+  searchAlgorithm:
+    random:
+      seed: 7
+  parameters:
+  - name: lr
+    searchSpace:
+      categorical:
+        choices:
+        - "1"
+        - "2"
+  trainJobTemplate:
+    spec:
+      runtimeRef:
+        name: torch-distributed
+      trainer:
+        image: x:1
+        numNodes: 2
+        command:
+        - torchrun
+        - t.py
+        - --lr={{ .lr }}
+""",
+    "TorchrunJob": """\
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata:
+  name: demo
+spec:
+  numGPUs: 16
+  nnodes: 2
+  image: a/b:1
+  workingDir: /app
+  command:
+  - torchrun
+  - train.py
+""",
+    "TorchrunQueue": """\
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata:
+  name: team
+  labels:
+    example.org/owner: nlp
+spec:
+  image: a/b:1
+  serviceAccountName: trainer
+""",
+}
+
+
+def commented(text: str) -> str:
+    """A manifest with a comment above each line, and one behind it."""
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        indent = line[: len(line) - len(line.lstrip(" -"))].replace("-", " ")
+        lines += [f"{indent}# above-{number}", f"{line}  # behind-{number}"]
+    return "\n".join(lines) + "\n"
+
+
+def convert(tmp_path: Path, text: str) -> tuple[Conversion, str]:
+    """The conversion of a manifest, and its values file."""
+    path = tmp_path / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    (conversion,) = service.convert((str(path),)).conversions
+    return conversion, service.values_file(conversion)
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_each_comment_stands_in_the_values_once(tmp_path: Path, kind: str) -> None:
+    """And the values are those of the manifest without comments."""
+    _, plain = convert(tmp_path, MANIFESTS[kind])
+    _, values = convert(tmp_path, commented(MANIFESTS[kind]))
+    count = len(MANIFESTS[kind].splitlines())
+    expected = [
+        f"{side}-{number}" for number in range(1, count + 1) for side in ("above", "behind")
+    ]
+    places = re.findall(r"# ((?:above|behind)-\d+)", values)
+    assert sorted(expected) == sorted(places)
+    assert yaml.safe_load(plain) == yaml.safe_load(values)
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_comments_of_what_is_carried_are_not_at_the_head(tmp_path: Path, kind: str) -> None:
+    """They stand among the values, and those of nothing carried are listed above them."""
+    conversion, values = convert(tmp_path, commented(MANIFESTS[kind]))
+    head = values[: re.search(r"^\w", values, re.MULTILINE).start()]
+    own_lines = commented(MANIFESTS[kind]).splitlines()
+    lost = [
+        (verdict.path, own_lines[verdict.line - 1])
+        for verdict in conversion.of(Outcome.CARRIED)
+        if verdict.to.split(".")[0] in conversion.values
+        if own_lines[verdict.line - 1].split("# ")[-1] + "\n" in f"{head}\n"
+    ]
+    assert [] == lost
+
+
+# By a line of the manifest, the line of the values that has its comment.
+NEAR = {
+    "example.org/owner.name": "example.org/owner.name: nlp",
+    "example.org/team": "example.org/team: nlp",
+    "- name: second": "- second",
+    "example.org/pool": "example.org/pool: big",
+    "- key: spot": "- key: spot",
+    '- "1e-4"': '- "1e-4"',
+    "- train.py": "- train.py",
+    "- name: NCCL_DEBUG": "NCCL_DEBUG: INFO",
+    "value: INFO": "NCCL_DEBUG: INFO",
+    "- name: TOKEN": "TOKEN:",
+    "key: token": "key: token",
+    "- configMapRef": "- configMapRef:",
+    "nvidia.com/gpu: 4": "gpusPerNode: 4",
+    "rdma/hca": 'rdma/hca: "1"',
+    "memory: 10Gi": 'memory: "10Gi"',
+    "- name: scratch": "- name: scratch",
+    "mountPath: /scratch": "mountPath: /scratch",
+    "claimName": "claimName: data",
+    "priorityClassName": "priorityClassName: high",
+}
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "JobSet", "Job"])
+@pytest.mark.parametrize("field", NEAR)
+def test_a_comment_is_at_its_value(tmp_path: Path, kind: str, field: str) -> None:
+    """Keys with slashes and dots, items of lists, words of a command, devices, mounts."""
+    text = commented(MANIFESTS[kind])
+    _, values = convert(tmp_path, text)
+    line = next(line for line in text.splitlines() if line.strip().startswith(field))
+    comment = line.split("  # ")[-1]
+    at = next(line for line in values.splitlines() if re.search(rf"# {comment}( |$)", line))
+    assert NEAR[field] == at.split(" # ")[0].strip()
+
+
+def test_the_line_of_a_section_is_its_own(tmp_path: Path) -> None:
+    """And not that of the first field in it."""
+    _, values = convert(tmp_path, MANIFESTS["PyTorchJob"])
+    (number,) = re.findall(r"^command: # \S+:(\d+): ", values, re.MULTILINE)
+    assert MANIFESTS["PyTorchJob"].splitlines()[int(number) - 1].strip() == "command:"
+
+
+def test_an_object_has_its_own_comments_only(tmp_path: Path) -> None:
+    """Of a file with several: those of its lines, and the first has those above all."""
+    path = tmp_path / "jobs.yaml"
+    job = MANIFESTS["PyTorchJob"]
+    second = job.replace("name: demo", "name: other  # of the second")
+    path.write_text(f"# at the top\n\n{job}# between\n---\n{second}# at the end\n")
+    own = [service.values_file(item) for item in service.convert((str(path),)).conversions]
+    comments = ("at the top", "between", "of the second", "at the end")
+    assert [[True, False, False, False], [False, True, True, True]] == [
+        [comment in values for comment in comments] for values in own
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.text(
+            st.one_of(
+                st.characters(exclude_categories=["Cs"]),
+                st.sampled_from("#\t\u2028\u2029\x85\ufeff\x00\x1b: -|>'\"{}[]\n\r"),
+            ),
+            max_size=40,
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(sorted(MANIFESTS)),
+    st.integers(1, 20_000),
+)
+def test_no_comment_breaks_out_of_its_line(texts: list[str], kind: str, repeats: int) -> None:
+    """Whatever it has in it, and however long it is, the values are those without comments."""
+    (plain,) = converted.text_as_jobs(MANIFESTS[kind]).conversions
+    lines = MANIFESTS[kind].splitlines()
+    comments = {
+        number: ((texts[number % len(texts)],), texts[-number % len(texts)])
+        for number in range(1, len(lines) + 2)
+    }
+    comments[3] = (("x" * repeats,), texts[0] * (repeats // 10))
+    text = service.values_file(replace(plain, comments=comments))
+    assert load.load(text, "v.yaml").data == plain.values
+    assert yaml.safe_load(text) == yaml.safe_load(service.values_file(plain))
