@@ -148,7 +148,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         for index, item in fields.items(*_PARAMETERS)
     }
     section = trials.bounded(fields, section, spaces, ("spec", "maxTrialCount"))
-    trials.put(fields, inner.values, section)
+    trials.put(fields, inner.values, section, spaces)
     pods.labels(fields, ("metadata",), ())
     _metrics(fields)
     fields.note(

@@ -85,7 +85,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     }
     section = {"parameters": own, **_section(fields)}
     section = trials.bounded(fields, section, spaces, ("spec", "numTrials"))
-    trials.put(fields, inner.values, section)
+    fields.origins["sweep", "search"] = ("spec", "searchAlgorithm")
+    trials.put(fields, inner.values, section, spaces)
     pods.labels(fields, ("metadata",), ())
     fields.note(
         f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm has no search but a grid"

@@ -160,7 +160,7 @@ def _queue(manifest: Mapping[str, Any]) -> Fields:
     """A queue taken apart."""
     _check(manifest, QUEUE_KINDS)
     fields = Fields(manifest)
-    fields.put(("name",), _name(manifest))
+    fields.put(("name",), _name(manifest), ("metadata", "name"))
     fields.put(("defaults",), {})
     _about(fields)
     for key in ("labels", "annotations"):
@@ -217,6 +217,7 @@ def _done(fields: Fields, queue_name: str) -> Conversion:
         values=fields.values,
         verdicts=fields.verdicts(),
         queue=queue_name,
+        origins=fields.origins,
     )
 
 

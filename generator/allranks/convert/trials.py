@@ -38,18 +38,34 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"[-+]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 
 
-def put(fields: Fields, job: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+def put(
+    fields: Fields,
+    job: Mapping[str, Any],
+    own: Mapping[str, Any],
+    sources: Mapping[str, FieldPath],
+) -> None:
     """Put the values of a sweep whose trials are a job, and say what a trial is.
 
     Args:
-        fields: the object, with the notes of the job.
+        fields: the object, with the notes of the job and the fields that its values were made of.
         job: the values of the job.
         own: the sweep's own section.
+        sources: by the name of a parameter, its space.
 
     Raises:
         InputError: the job is a sweep itself, with several trials.
     """
     fields.values = _values(job, own)
+    workload = str(job.get("workload") or "")
+    if workload != SWEEP:
+        fields.origins = {
+            (SWEEP, TRIAL, "values", *to) if to[:1] == (workload,) else to: source
+            for to, source in fields.origins.items()
+        }
+    for name in own["parameters"]:
+        *place, _, _ = sources[name]
+        fields.origins.setdefault((SWEEP, "parameters"), tuple(place))
+        fields.origins[SWEEP, "parameters", name] = sources[name][:-1]
     fields.notes[:] = [_OF_TRIALS.get(note, note) for note in fields.notes]
 
 

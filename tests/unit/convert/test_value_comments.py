@@ -268,6 +268,53 @@ def test_a_comment_is_at_its_value(tmp_path: Path, kind: str, field: str) -> Non
     assert NEAR[field] == at.split(" # ")[0].strip()
 
 
+def test_a_value_of_a_search_has_the_field_that_it_was_made_of(tmp_path: Path) -> None:
+    """Parameters, objective, algorithm, counts, and what stands in the template of a trial."""
+    _, values = convert(tmp_path, MANIFESTS["Experiment"])
+    origins = dict(re.findall(r"^ *([\w-]+):.* # \S+:\d+: (\S+)$", values, re.MULTILINE))
+    trial = "spec.trialTemplate.trialSpec.spec.template.spec"
+    expected = {
+        "parameters": "spec.parameters",
+        "lr": "spec.parameters[0]",
+        "opt": "spec.parameters[1]",
+        "search": "spec.algorithm.algorithmName",
+        "parallel": "spec.parallelTrialCount",
+        "trials": "spec.maxTrialCount",
+        "maxFailedTrials": "spec.maxFailedTrialCount",
+        "metric": "spec.objective.objectiveMetricName",
+        "direction": "spec.objective.type",
+        "goal": "spec.objective.goal",
+        "repository": f"{trial}.containers[0].image",
+        "gpus": f"{trial}.containers[0].resources",
+    }
+    assert expected == {key: origins.get(key) for key in expected}
+
+
+def test_a_value_of_an_optimization_job_has_the_field_that_it_was_made_of(tmp_path: Path) -> None:
+    """Parameters, objective, search, counts, and the section of a trial's own launcher."""
+    _, values = convert(tmp_path, MANIFESTS["OptimizationJob"])
+    origins = dict(re.findall(r"^ *([\w-]+):.* # \S+:\d+: (\S+)$", values, re.MULTILINE))
+    expected = {
+        "lr": "spec.parameters[0]",
+        "search": "spec.searchAlgorithm",
+        "seed": "spec.searchAlgorithm.random.seed",
+        "trials": "spec.numTrials",
+        "parallel": "spec.parallelTrials",
+        "objective": "spec.objectives[0]",
+        "nodes": "spec.trainJobTemplate.spec.trainer.numNodes",
+    }
+    assert expected == {key: origins.get(key) for key in expected}
+
+
+def test_a_value_of_a_queue_has_the_field_that_it_was_made_of(tmp_path: Path) -> None:
+    """Its labels, its defaults, and the account of its runs."""
+    _, values = convert(tmp_path, MANIFESTS["TorchrunQueue"])
+    origins = dict(re.findall(r"^ *([\w-]+):.* # \S+:\d+: (\S+)$", values, re.MULTILINE))
+    assert "metadata.labels" == origins["labels"]
+    assert "spec.image" == origins["image"]
+    assert "spec.serviceAccountName" == origins["name"]
+
+
 def test_the_line_of_a_section_is_its_own(tmp_path: Path) -> None:
     """And not that of the first field in it."""
     _, values = convert(tmp_path, MANIFESTS["PyTorchJob"])

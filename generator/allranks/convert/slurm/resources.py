@@ -93,7 +93,7 @@ def _put_shared_memory(job: Draft) -> None:
     memory = job.size.memory
     size = amounts.memory(memory // 2) if memory and memory > 1 else _SHARED_MEMORY
     if "shm" not in job.fields.values:
-        job.fields.put(("shm", "size"), size, ())
+        job.fields.put(("shm", "size"), size, job.origin(_OF_MEMORY) if memory else ())
 
 
 def _asks_for_gpus(job: Draft, name: str) -> bool:
