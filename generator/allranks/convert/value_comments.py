@@ -139,9 +139,10 @@ def _comments(
     lines = sorted(fields)
     places = _Places(conversion, values, origins)
     for number, (above, behind) in sorted(conversion.comments.items()):
-        # The line of a field, or that on which the field above it goes on.
-        nearest = bisect_right(lines, number) - 1
-        paths = fields[lines[max(nearest, 0)]] if lines else []
+        paths = fields.get(number, [])
+        if not paths and lines and conversion.manifest:
+            # The field above goes on in this line.
+            paths = fields[lines[max(bisect_right(lines, number) - 1, 0)]]
         near = (places.of(path) for path in sorted(paths, key=len))
         yield number, above, behind, next(filter(None, near), None)
 

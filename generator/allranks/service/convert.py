@@ -306,7 +306,7 @@ def values_file(conversion: Conversion) -> str:
     return "".join(f"# {value_comments.comment(line)}\n" for line in head) + text
 
 
-_HOMELESS = "Comments of fields that are none of these values:"
+_HOMELESS = "Comments on what no value has:"
 # A key with more numbers than anybody reads one below the other, such as all exit codes.
 _MANY_NUMBERS = re.compile(r"^( *)([A-Za-z]+):\n((?:\1- \d+\n){9,})", re.MULTILINE)
 

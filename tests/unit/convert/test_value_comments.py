@@ -335,6 +335,51 @@ def test_an_object_has_its_own_comments_only(tmp_path: Path) -> None:
     ]
 
 
+SCRIPT = """\
+#!/bin/bash
+# the head of the script
+#SBATCH --nodes=2   # two nodes
+
+# as Ada said
+##SBATCH --mem=1G
+#SBATCH --mem=8G # enough
+#SBATCH --mail-user=me@example.org # mail
+#SBATCH --gpus-per-node=4 --time=1:00:00 # both
+#SBATCH --comment="a # b"
+# of the program
+srun torchrun train.py
+"""
+
+
+def test_comments_of_directives_stay_with_their_values(tmp_path: Path) -> None:
+    """Behind them and above them, where a # in quotes is none; the others are at the head."""
+    path = tmp_path / "train.sbatch"
+    path.write_text(SCRIPT, encoding="utf-8")
+    (conversion,) = service.convert((str(path),)).conversions
+    values = service.values_file(conversion)
+    lines = [
+        re.sub(r" # \S+:(\d+): ", r" # line \1: ", line.strip()) for line in values.splitlines()
+    ]
+    nodes = lines.index("nodes: 2 # two nodes # line 3: --nodes")
+    assert "# the head of the script" == lines[nodes - 1]
+    memory = lines.index('memory: "8Gi" # enough # line 7: --mem')
+    assert ["# as Ada said", "# SBATCH --mem=1G"] == lines[memory - 2 : memory]
+    assert "gpusPerNode: 4 # both # line 9: --gpus-per-node" in lines
+    assert 'comment: "a # b" # line 10: --comment' in lines
+    assert f"# {path}:8: # mail" in lines
+
+
+def test_what_stands_in_a_directive_is_the_origin_of_all_that_is_made_of_it(tmp_path: Path) -> None:
+    """Shared memory is half of the memory, and a partition is a variable."""
+    path = tmp_path / "train.sbatch"
+    path.write_text(SCRIPT.replace("# as Ada said", "#SBATCH -p gpu"), encoding="utf-8")
+    (conversion,) = service.convert((str(path),)).conversions
+    values = service.values_file(conversion)
+    assert re.search(r'size: "4Gi" # \S+:7: --mem$', values, re.MULTILINE)
+    assert re.search(r"SLURM_JOB_PARTITION: gpu # \S+:5: --partition$", values, re.MULTILINE)
+    assert re.search(r"^command: # \S+:12: srun torchrun train.py$", values, re.MULTILINE)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

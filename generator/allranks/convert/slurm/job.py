@@ -17,6 +17,7 @@ from allranks.convert import finish, image_demands
 from allranks.convert.slurm import (
     arrays,
     blanks,
+    directive_comments,
     directives,
     image_programs,
     options,
@@ -137,7 +138,8 @@ def convert(
     own: dict[str, str] = {}
     job = Draft(source, own, Fields(own, {}))
     text = _text(data, source, job)
-    parsed = options.directives(text.split("\n"))
+    lines = text.split("\n")
+    parsed = options.directives(lines)
     typed_settings, rest = options.parse(list(words), "sbatch", 0)
     if rest:
         raise InputError(
@@ -178,7 +180,9 @@ def convert(
     _say_rest(job, parsed)
     site_folders.say(job, contents)
     image_programs.say(job)
-    return _done(job, namespace)
+    conversion = _done(job, namespace)
+    comments = directive_comments.of(lines, {setting.line for setting in parsed.settings})
+    return replace(conversion, comments=comments)
 
 
 def _names(job: Draft) -> set[str]:

@@ -627,9 +627,17 @@ def _parse_short(
 
 
 def words_of_directive(text: str) -> list[str]:
-    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and # for a comment.
+    """The words of a line behind ``#SBATCH``, as sbatch splits it: quotes, and # for a comment."""
+    return split_directive(text)[0]
 
-    It begins one inside of a word, too; in the name of an image it is Pyxis' sign.
+
+def split_directive(text: str) -> tuple[list[str], str]:
+    """The words of a line behind ``#SBATCH``, and the comment behind them; "" for none.
+
+    It begins inside of a word, too; in the name of an image a # is Pyxis' sign.
+
+    Args:
+        text: the line, behind ``#SBATCH``.
     """
     words: list[str] = []
     word, is_open, quote = "", False, ""
@@ -660,7 +668,7 @@ def words_of_directive(text: str) -> list[str]:
         at += 1
     if is_open:
         words.append(word)
-    return words
+    return words, text[at:].strip().lstrip("#").strip()
 
 
 @dataclass(frozen=True, slots=True)
