@@ -193,7 +193,7 @@ class _Places:
         place = place or self._within(path)
         if place is not None:
             return place
-        near = (self._namesakes, self._of_verdicts, self._below)
+        near = (self._namesakes, self._below, self._of_verdicts)
         place = next((places[path] for places in near if path in places), None)
         above = (self._of_field.get(path[:end]) for end in range(len(path) - 1, 0, -1))
         nearest = next(filter(None, above), None)
@@ -212,10 +212,10 @@ class _Places:
         return None
 
 
-def _paths(values: Mapping[str, Any]) -> Iterator[FieldPath]:
-    """The places of all values."""
-    for leaf in leaf_paths(values, ()):
-        yield from (leaf[:end] for end in range(1, len(leaf) + 1))
+def _paths(values: Mapping[str, Any]) -> Iterable[FieldPath]:
+    """The places of all values, in their order."""
+    leaves = leaf_paths(values, ())
+    return dict.fromkeys(leaf[:end] for leaf in leaves for end in range(1, len(leaf) + 1))
 
 
 def _words(

@@ -26,18 +26,18 @@ f: # key
     words # end of g
 h: !!str |- # tagged
   t
-i: 'a # b'
+i:
+  - 'a # b'
+    # of i
+j: 1
 # last
 """
 
 
 def test_comments_stand_at_the_lines_that_they_are_about() -> None:
-    """Over empty lines and the start of a document, behind blocks and values of several lines."""
+    """Over empty lines and the start of a document; those further right are about what is above."""
     lines = TEXT.split("\n")
-    by_text = {
-        lines[number - 1] if number <= len(lines) else "": comment
-        for number, comment in comments_of(TEXT).items()
-    }
+    by_text = {lines[number - 1]: comment for number, comment in comments_of(TEXT).items()}
     assert {
         "a: 1 # one": (("license", "document", "first"), "one"),
         "b: | # block": ((), "block"),
@@ -48,5 +48,6 @@ def test_comments_stand_at_the_lines_that_they_are_about() -> None:
         "f: # key": (("for f",), "key"),
         "    words # end of g": ((), "end of g"),
         "h: !!str |- # tagged": ((), "tagged"),
-        "": (("last",), ""),
+        "    # of i": (("of i",), ""),
+        "# last": (("last",), ""),
     } == by_text
