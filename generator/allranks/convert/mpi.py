@@ -446,7 +446,7 @@ def _size(
     gpus = worker.gpus if worker.container else launcher.gpus
     pod = worker if worker.container else launcher
     if gpus:
-        fields.put(("gpusPerNode",), gpus, (*pod.container, "resources"))
+        fields.put(("gpusPerNode",), gpus, pod.gpu_source)
     if launcher.gpus and worker.container and (not as_worker or launcher.gpus != gpus):
         _launcher_gpus(fields, launcher, gpus, as_worker=as_worker)
     slots = fields.number("spec", "slotsPerWorker")

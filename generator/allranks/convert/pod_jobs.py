@@ -317,7 +317,7 @@ def _array(
         podsets.check_hosts(podset, text, caller, command, fields.text("kind"))
     jobs.words(fields, pod, program)
     if pod.gpus:
-        fields.put(("gpus",), pod.gpus, (*pod.container, "resources"))
+        fields.put(("gpus",), pod.gpus, pod.gpu_source)
         fields.put(("procsPerNode",), 1)
     if _JOB_INDEX in "\n".join((*program.command, program.setup)):
         exports.setdefault(_JOB_INDEX, pod.container)

@@ -183,6 +183,7 @@ class PodTemplate:
         args: its args.
         gpus: the GPUs that it asks for; 0 for none.
         gpu_resource: the extended resource that they are asked by; "" for none.
+        gpu_source: the field that says so; () for none.
         variables: its variables whose text is known.
         pieces: all else, as values; without the command and the number of GPUs.
         is_restricted: whether it says itself what Pod Security "restricted" asks.
@@ -195,6 +196,7 @@ class PodTemplate:
     args: tuple[str, ...]
     gpus: int
     gpu_resource: str
+    gpu_source: FieldPath
     variables: Mapping[str, str]
     pieces: tuple[Piece, ...]
     is_restricted: bool
@@ -322,10 +324,11 @@ class _TemplateReader:
         self._pieces += _labels(fields, (*self._path, "metadata"), (*TEMPLATE, "metadata"))
         self._of_spec()
         gpus, resource = 0, ""
+        gpu_source: FieldPath = ()
         name = ""
         if self._container:
             name = fields.text(*self._container, "name")
-            gpus, resource = self._of_trainer()
+            gpus, resource, gpu_source = self._of_trainer()
         self._others()
         shared_memory = self._shared_memory()
         self._volumes(shared_memory)
@@ -339,6 +342,7 @@ class _TemplateReader:
             self._words("args"),
             gpus,
             resource,
+            gpu_source,
             self._variables,
             tuple(self._pieces),
             self._is_restricted(),
@@ -492,7 +496,7 @@ class _TemplateReader:
 
     # --- the container that trains ---
 
-    def _of_trainer(self) -> tuple[int, str]:
+    def _of_trainer(self) -> tuple[int, str, FieldPath]:
         here, fields = self._container, self._fields
         self._image((*here, "image"), (*here, "imagePullPolicy"))
         self._add((*here, "workingDir"), ("workingDir",))
@@ -583,14 +587,15 @@ class _TemplateReader:
         if entries:
             self._list(path, entries, (*OF_TRAINER, "ports"))
 
-    def _resources(self, path: FieldPath) -> tuple[int, str]:
+    def _resources(self, path: FieldPath) -> tuple[int, str, FieldPath]:
         fields = self._fields
         amounts = {kind: fields.mapping(*path, kind) for kind in ("requests", "limits")}
         gpus, resource = 0, ""
+        source: FieldPath = ()
         for kind in ("limits", "requests"):
             for name, amount in amounts[kind].items():
                 if not resource and is_gpu(name) and _count(amount):
-                    gpus, resource = _count(amount), name
+                    gpus, resource, source = _count(amount), name, (*path, kind, name)
         for kind in ("requests", "limits"):
             for name, amount in amounts[kind].items():
                 here: FieldPath = (*path, kind, name)
@@ -607,17 +612,12 @@ class _TemplateReader:
                 else:
                     self._amount(here, kind, name, amount, amounts)
         if resource and resource != _NVIDIA:
-            here = next(
-                (*path, kind, resource)
-                for kind in ("limits", "requests")
-                if resource in amounts[kind]
-            )
             new = _NVIDIA if resource == _OLD_GPU else resource
             if new != _NVIDIA:
-                self._pieces.append(Piece(here, ("gpuResource",), new))
+                self._pieces.append(Piece(source, ("gpuResource",), new))
             resource = new
         self._note_empty(path, {**amounts["requests"], **amounts["limits"]})
-        return gpus, resource
+        return gpus, resource, source
 
     def _note_empty(self, path: FieldPath, amounts: Mapping[str, Any]) -> None:
         """Note numbers of GPUs that are empty, which a program for templates may have left."""

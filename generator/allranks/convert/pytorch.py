@@ -377,7 +377,7 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         outcome = Outcome.CHANGED if why else Outcome.CARRIED
         fields.say((*_path(role), "replicas"), outcome, "nodes", why)
     if pod.gpus:
-        fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+        fields.put(("gpusPerNode",), pod.gpus, pod.gpu_source)
 
 
 def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:

@@ -143,11 +143,11 @@ def _size(fields: Fields, role: Role, templates: Mapping[str, PodTemplate]) -> N
         return
     workers = templates.get(WORKER)
     resource = workers.gpu_resource if workers is not None else ""
-    source: FieldPath = (*pod.container, "resources")
     if is_worker or not resource or resource == pod.gpu_resource:
         to = ("gpusPerNode",) if is_worker else (*prefix, "gpusPerPod")
-        fields.put(to, pod.gpus, source)
+        fields.put(to, pod.gpus, pod.gpu_source)
     else:
+        source: FieldPath = (*pod.container, "resources")
         for kind in ("requests", "limits"):
             for name in fields.mapping(*source, kind):
                 if pods.is_gpu(name):

@@ -122,7 +122,7 @@ def _torchrun(fields: Fields, own_roles: list[roles.Role], context: Context) -> 
     fields.carry(own_roles[0].replicas, ("nodes",), own_roles[0].count)
     fields.put(("nodes",), own_roles[0].count)
     if pod.gpus:
-        fields.put(("gpusPerNode",), pod.gpus, (*pod.container, "resources"))
+        fields.put(("gpusPerNode",), pod.gpus, pod.gpu_source)
     words_nproc = program.options.get("nproc-per-node", "1")
     jobs.processes(fields, pod, program, references.number(words_nproc, pod.variables))
     return True

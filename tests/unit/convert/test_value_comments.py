@@ -285,7 +285,7 @@ def test_a_value_of_a_search_has_the_field_that_it_was_made_of(tmp_path: Path) -
         "direction": "spec.objective.type",
         "goal": "spec.objective.goal",
         "repository": f"{trial}.containers[0].image",
-        "gpus": f"{trial}.containers[0].resources",
+        "gpus": f"{trial}.containers[0].resources.limits.nvidia.com/gpu",
     }
     assert expected == {key: origins.get(key) for key in expected}
 
