@@ -30,9 +30,10 @@ def note(fields: Fields, before: str) -> None:
         before: what the old controller did with them.
     """
     workload = fields.values.get("workload")
-    backend = k8s.text(fields.values, "torchrun", "rdzvBackend") or "c10d"
-    # With another backend the run's Job waits for all of its pods.
-    if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and backend == "c10d":
+    backend = k8s.text(fields.values, "torchrun", "rdzvBackend")
+    # With a backend that is not the chart's own the run's Job waits for all of its pods.
+    is_own = backend in ("", "c10d")
+    if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and is_own:
         fields.note(
             "the run is over with its first pod that is done, and pods that still work some "
             f"minutes later are ended, which they were not before: {before}"

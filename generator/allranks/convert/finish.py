@@ -23,14 +23,13 @@ from allranks.convert import (
     queue_and_scheduler,
     sshd_port,
 )
+from allranks.convert.places import place_of, same_place
 from allranks.convert.verdicts import (
     Conversion,
     FieldPath,
     Fields,
     Outcome,
     dotted,
-    place_of,
-    same_place,
 )
 from allranks.errors import InputError, Problem
 from allranks.k8s import fields as k8s

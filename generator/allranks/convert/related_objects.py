@@ -163,8 +163,7 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
         conversion: the job.
         others: the objects of the input that are not converted.
     """
-    there = {document.name for document in others if document.kind == "PodGroup"}
-    there |= {item.name for item in conversion.beside if item.kind == "PodGroup"}
+    there = _names("PodGroup", conversion, others)
     notes = [
         f"the pods are in the PodGroup {name}, by {key}, and wait for ever where there is none"
         f"{_where_scheduled(conversion)}: "
@@ -172,7 +171,7 @@ def with_pod_groups(conversion: Conversion, others: Sequence[Document]) -> Conve
         for key, name in sorted(queue_and_scheduler.pod_groups(conversion.values))
         if name not in there and key != queue_and_scheduler.GANG_OF_LABELS
     ]
-    return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+    return conversion.with_notes(notes)
 
 
 def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Conversion:
@@ -182,8 +181,7 @@ def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Con
         conversion: the job.
         others: the objects of the input that are not converted.
     """
-    there = {document.name for document in others if document.kind == "Service"}
-    there |= {item.name for item in conversion.beside if item.kind == "Service"}
+    there = _names("Service", conversion, others)
     there |= {conversion.name, "localhost"}
     if conversion.values.get("workload") != "torchrun":
         return conversion
@@ -194,7 +192,13 @@ def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Con
         "old job's pods, it finds none of these; write $MASTER_ADDR, the first pod, in its place"
         for name in sorted(hosts - there)
     ]
-    return replace(conversion, notes=(*conversion.notes, *notes)) if notes else conversion
+    return conversion.with_notes(notes)
+
+
+def _names(kind: str, conversion: Conversion, others: Sequence[Document]) -> set[str]:
+    """The names of the objects of a kind, those that a converter has looked at among them."""
+    names = {document.name for document in others if document.kind == kind}
+    return names | {item.name for item in conversion.beside if item.kind == kind}
 
 
 # The place at which a torchrun of the job's own meets, by the name of a Service in the cluster.

@@ -14,7 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Fields, Outcome, dotted, leaf_paths, place_of, same_place
+from allranks.convert.places import place_of, same_place
+from allranks.convert.verdicts import Fields, Outcome, dotted, leaf_paths
 from allranks.yamlio import load
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ said: nothing is dropped in silence.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from allranks.k8s.fields import digits, texts
 from allranks.values.merge import copy, overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 FieldPath = tuple[str | int, ...]
 # By line of a file, the comments above that line, and the one behind it; "" for none.
@@ -274,6 +274,10 @@ class Conversion:
         parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome)
         return f"{self.kind} {self.name}: {plural(len(self.verdicts), 'field')}: {parts}"
 
+    def with_notes(self, notes: Iterable[str]) -> Conversion:
+        """The conversion with more of what a person should know, behind its own."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def where(self, verdict: Verdict) -> str:
         """The file and line of a field; "" where neither is known."""
         if not self.source or not verdict.line:
@@ -500,72 +504,6 @@ def put_named(values: dict[str, Any], to: FieldPath, value: Any) -> None:
             node[step] = overlay(own, value) if merges else value
         else:
             node = node.setdefault(step, [] if isinstance(after, Named) else {})
-
-
-def place_of(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
-    """A path with the places of named items in their lists; () where there is no such item.
-
-    Args:
-        values: the values.
-        to: the path.
-    """
-    node: Any = values
-    place: list[str | int] = []
-    for step in to:
-        if isinstance(step, Named):
-            items = node if isinstance(node, list) else []
-            index = next(
-                (
-                    number
-                    for number, item in enumerate(items)
-                    if isinstance(item, dict) and item.get("name") == step
-                ),
-                None,
-            )
-            if index is None:
-                return ()
-            place.append(index)
-            node = items[index]
-        else:
-            place.append(step)
-            node = node.get(step) if isinstance(node, dict) else None
-    return tuple(place)
-
-
-def same_place(node: Any, other: Any, path: FieldPath) -> FieldPath | None:
-    """The place in a structure of what stands at a place of another that was made of it, or it of.
-
-    An item of a list that has fewer or more of them there is looked up among them.
-
-    Args:
-        node: the structure in which the place is known.
-        other: the one in which it is looked for.
-        path: the place.
-
-    Returns:
-        The place; None where there is none.
-    """
-    place: list[str | int] = []
-    for step in path:
-        if isinstance(node, list) and isinstance(other, list) and isinstance(step, int):
-            if step >= len(node):
-                return None
-            has_all = len(node) == len(other)
-            index = step if has_all else _index_of(node[step], other)
-            if index is None:
-                return None
-            node, other = node[step], other[index]
-            place.append(index)
-        elif isinstance(node, dict) and isinstance(other, dict) and step in node and step in other:
-            node, other = node[step], other[step]
-            place.append(step)
-        else:
-            return None
-    return tuple(place)
-
-
-def _index_of(item: Any, items: Sequence[Any]) -> int | None:
-    return next((index for index, other in enumerate(items) if other == item), None)
 
 
 def leaves(source: Mapping[str, Any]) -> Iterable[str]:
