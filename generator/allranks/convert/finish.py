@@ -88,6 +88,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
         notes=tuple(fields.notes),
         beside=tuple(fields.beside),
         origins=fields.origins,
+        runtime=fields.runtime,
     )
 
 

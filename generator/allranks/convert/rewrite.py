@@ -35,10 +35,12 @@ class Rewrite:
     Attributes:
         fields: the object that it is made of.
         manifest: the object so far.
+        of_runtime: by a field of it, the field of a runtime that it is a copy of.
     """
 
     fields: Fields
     manifest: Manifest = field(default_factory=dict)
+    of_runtime: dict[FieldPath, FieldPath] = field(default_factory=dict)
     _origins: dict[FieldPath, list[FieldPath]] = field(default_factory=dict)
 
     def put(self, to: FieldPath, value: Any) -> None:
@@ -47,6 +49,11 @@ class Rewrite:
         for step, after in itertools.pairwise(to):
             node = _below(node, step, [] if isinstance(after, int) else {})
         _set(node, to[-1], value)
+
+    def put_of_runtime(self, to: FieldPath, value: Any, source: FieldPath) -> None:
+        """Put a field that comes from a runtime."""
+        self.put(to, value)
+        self.of_runtime[to] = source
 
     def get(self, path: FieldPath) -> Any:
         """What stands at a path of the object; None for nothing."""
@@ -103,6 +110,15 @@ class Rewrite:
                 yield from ((*origin, *path[end:]) for origin in origins)
                 return
 
+    def runtime_field(self, path: FieldPath) -> FieldPath | None:
+        """The field of a runtime that a field of the object is a copy of; None for another's."""
+        if any(self.fields.has(*source) for source in self.sources(path)):
+            return None
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.of_runtime:
+                return (*self.of_runtime[path[:end]], *path[end:])
+        return None
+
     def convert_as(self, key: tuple[str, str], context: Context) -> Conversion:
         """Convert an object of another controller than that of the kind it is written as.
 
@@ -153,6 +169,7 @@ class Rewrite:
             self.fields.note(note)
         self.fields.beside += inner.beside
         self.fields.values = inner.values
+        self.fields.runtime = inner.runtime
         for to, origin in inner.origins.items():
             for source in self.sources(origin):
                 self.fields.origins[to] = source

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.verdicts import Conversion, Fields
 from allranks.k8s.fields import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from allranks.convert.registry import Document
+    from allranks.convert.rewrite import Rewrite
+    from allranks.convert.verdicts import FieldPath
     from allranks.k8s.manifest import Manifest
 
 GROUP = "trainer.kubeflow.org"
@@ -49,6 +53,32 @@ def main_container(names: Sequence[str]) -> str:
         names: the names of a template's containers.
     """
     return next((name for name in (NODE, _TRAINER) if name in names), [*names, NODE][0])
+
+
+def origins(
+    document: Document, target: Rewrite, origins_of: Mapping[FieldPath, FieldPath]
+) -> Conversion:
+    """What the values of a TrainJob have of its runtime, as a conversion without values.
+
+    Args:
+        document: the runtime.
+        target: the object that the two are written as.
+        origins_of: by the path of a value, the path of the field of that object.
+    """
+    fields = Fields(document.data)
+    places = {to: target.runtime_field(path) for to, path in origins_of.items()}
+    return Conversion(
+        kind=document.kind,
+        name=document.name,
+        namespace=document.namespace,
+        values={},
+        verdicts=(),
+        source=document.source,
+        line=document.line,
+        origins={to: path for to, path in places.items() if path and fields.has(*path)},
+        manifest=document.data,
+        lines=document.field_lines(),
+    )
 
 
 def _pods(name: str, image: str, container: Mapping[str, Any] | None = None) -> dict[str, Any]:

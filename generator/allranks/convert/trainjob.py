@@ -33,7 +33,7 @@ from allranks.values.merge import copy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from allranks.convert.registry import Context, Manifest
+    from allranks.convert.registry import Context, Document, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
 
 KIND = "TrainJob"
@@ -41,6 +41,9 @@ _TRAINER: FieldPath = ("spec", "trainer")
 _PATCHES: FieldPath = ("spec", "runtimePatches")
 _OVERRIDES: FieldPath = ("spec", "podTemplateOverrides")
 _FIRST = "a run begins with its training: fetch it in setup, or with a Job of its own before"
+# Of a runtime.
+_POLICY: FieldPath = ("spec", "mlPolicy")
+_JOBS: FieldPath = ("spec", "template", "spec", "replicatedJobs")
 _P = "spec.runtimePatches[].trainingRuntimeSpec.template"
 _POD = f"{_P}.spec.replicatedJobs[].template.spec.template"
 _O = "spec.podTemplateOverrides[]"
@@ -129,12 +132,12 @@ class _Runtime:
     Attributes:
         title: how it is called in messages.
         spec: its spec.
-        is_built_in: whether it is one of Trainer's own that the input does not have.
+        document: where its file has it; None for one of Trainer's own, which no file has.
     """
 
     title: str
     spec: Mapping[str, Any]
-    is_built_in: bool
+    document: Document | None
 
     @property
     def policy(self) -> Mapping[str, Any]:
@@ -156,7 +159,7 @@ class _Runtime:
 
         Those of Trainer's own runtimes are labelled: of MPI's the launcher.
         """
-        if self.is_built_in:
+        if self.document is None:
             return self.job(runtimes.LAUNCHER) or self.job(runtimes.NODE)
         return runtimes.labelled(self.jobs)
 
@@ -198,6 +201,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     else:
         key = _torch(target, runtime)
     inner = target.convert_as(key, context)
+    if runtime.document is not None:
+        fields.runtime = runtimes.origins(runtime.document, target, inner.origins)
     if exports:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
@@ -223,7 +228,7 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         if " of context " in document.source:
             fields.note(f"its runtime is {document.source}, as it is there now")
         fields.beside.append(Beside(kind, name, False, why))
-        return _Runtime(title, k8s.mapping(document.data, "spec"), False)
+        return _Runtime(title, k8s.mapping(document.data, "spec"), document)
     if name in runtimes.BUILT_IN:
         of_image = ", and for the tag of its image, which the values do not have"
         fields.note(
@@ -232,7 +237,7 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
             f"(kubectl get {kind.lower()} {name} -o yaml)"
         )
         fields.change(reference, "what Trainer's own manifests have of it is part of the values")
-        return _Runtime(title, runtimes.BUILT_IN[name]["spec"], True)
+        return _Runtime(title, runtimes.BUILT_IN[name]["spec"], None)
     raise InputError(
         f"the runtime {name} is not in the input",
         path="spec.runtimeRef.name",
@@ -245,17 +250,23 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     fields = target.fields
     own = runtime.job(name) or runtime.trainer
     template = k8s.mapping(own, "template", "spec", "template")
-    target.put(to, copy(dict(template)))
+    job: FieldPath = (*_JOBS, runtime.jobs.index(own) if own is not None else 0, "template")
+    target.put_of_runtime(to, copy(dict(template)), (*job, "spec", "template"))
     containers = target.get((*to, "spec", "containers"))
     if isinstance(containers, list):
         main = runtimes.main_container([k8s.text(item, "name") for item in containers])
         # The first of a template's containers is the one that trains, in what this is written as.
-        containers.sort(key=lambda item: k8s.text(item, "name") != main)
+        order = sorted(enumerate(containers), key=lambda item: k8s.text(item[1], "name") != main)
+        containers[:] = [item for _, item in order]
+        for place, (index, _) in enumerate(order):
+            path: FieldPath = ("spec", "containers")
+            target.of_runtime[*to, *path, place] = (*job, "spec", "template", *path, index)
     labels = k8s.mapping(own, "template", "metadata")
     for kind in ("labels", "annotations"):
         for key, value in k8s.mapping(labels, kind).items():
             if key != runtimes.STEP:
-                target.put((*to, "metadata", kind, key), value)
+                path = ("metadata", kind, key)
+                target.put_of_runtime((*to, *path), value, (*job, *path))
     for source, names in _patches(fields):
         if name in names:
             _lay(target, source, to)
@@ -381,7 +392,8 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     _template(target, runtime, name, template)
     _trainer(target, runtime, template)
     if not target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
-        target.put((*worker, "replicas"), k8s.number(runtime.policy, "numNodes") or 1)
+        count = k8s.number(runtime.policy, "numNodes") or 1
+        target.put_of_runtime((*worker, "replicas"), count, (*_POLICY, "numNodes"))
     _initializers(target.fields, runtime, {name})
     return template
 
@@ -408,7 +420,8 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
         option = str(k8s.mapping(runtime.policy, "torch").get("numProcPerNode") or "auto")
         count = _cpus(target.get(_container(target, template)))
         if option not in ("auto", "cpu"):
-            target.put(("spec", "nprocPerNode"), option)
+            path: FieldPath = (*_POLICY, "torch", "numProcPerNode")
+            target.put_of_runtime(("spec", "nprocPerNode"), option, path)
         elif "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
     return podsets.PYTORCH
@@ -454,7 +467,8 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     replicas: FieldPath = (*specs, "Worker", "replicas")
     target.put((*specs, "Launcher", "replicas"), 1)
     # With the launcher a node itself, Trainer never makes fewer than one other.
-    target.put(replicas, max(nodes - 1, 1) if is_node else nodes)
+    nodes = max(nodes - 1, 1) if is_node else nodes
+    target.put_of_runtime(replicas, nodes, (*_POLICY, "numNodes"))
     target.also((*_TRAINER, "numNodes"), replicas)
     target.put(("spec", "runLauncherAsWorker"), is_node)
     target.put(("spec", "mpiImplementation"), str(policy.get("mpiImplementation") or "OpenMPI"))
@@ -463,7 +477,9 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker")):
         worker = target.get(_container(target, (*specs, "Worker", "template")))
         slots = k8s.number(policy, "numProcPerNode") or 1
-        target.put(("spec", "slotsPerWorker"), max(slots, _gpus(worker)) if slots == 1 else slots)
+        slots = max(slots, _gpus(worker)) if slots == 1 else slots
+        path: FieldPath = (*_POLICY, "mpi", "numProcPerNode")
+        target.put_of_runtime(("spec", "slotsPerWorker"), slots, path)
     _initializers(target.fields, runtime, {runtimes.LAUNCHER, runtimes.NODE})
     return podsets.MPI
 

@@ -7,6 +7,7 @@ field of the old object, and not at the values that were made of it.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import finish
@@ -58,15 +59,25 @@ def put(
     fields.values = _values(job, own)
     workload = str(job.get("workload") or "")
     if workload != SWEEP:
-        fields.origins = {
-            (SWEEP, TRIAL, "values", *to) if to[:1] == (workload,) else to: source
-            for to, source in fields.origins.items()
-        }
+        fields.origins = _below_trial(fields.origins, workload)
+    if fields.runtime is not None:
+        origins = _below_trial(fields.runtime.origins, workload)
+        fields.runtime = replace(fields.runtime, origins=origins)
     for name in own["parameters"]:
         *place, _, _ = sources[name]
         fields.origins.setdefault((SWEEP, "parameters"), tuple(place))
         fields.origins[SWEEP, "parameters", name] = sources[name][:-1]
     fields.notes[:] = [_OF_TRIALS.get(note, note) for note in fields.notes]
+
+
+def _below_trial(
+    origins: Mapping[FieldPath, FieldPath], workload: str
+) -> dict[FieldPath, FieldPath]:
+    """The origins of a job's values, where those of its chart alone are a trial's."""
+    return {
+        (SWEEP, TRIAL, "values", *to) if to[:1] == (workload,) else to: source
+        for to, source in origins.items()
+    }
 
 
 def _values(job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

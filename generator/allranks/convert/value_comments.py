@@ -47,24 +47,45 @@ def annotated(text: str, conversion: Conversion) -> tuple[str, list[str]]:
         The text, and the comments of fields that no value has, with their lines.
     """
     values = load.load(text, conversion.source)
-    origins = _origins(conversion, values)
     remarks: dict[int, _Remarks] = {}
     homeless: list[str] = []
-    for number, above, behind, place in _comments(conversion, values, origins):
+    for own in filter(None, (conversion, conversion.runtime)):
+        origins = _origins(own, values)
+        homeless += _put_comments(remarks, _comments(own, values, origins), values, own.source)
+        _put_origins(remarks, origins, values, own)
+    return "\n".join(_lines(text.split("\n"), remarks)), homeless
+
+
+def _put_comments(
+    remarks: dict[int, _Remarks],
+    comments: Iterable[tuple[int, tuple[str, ...], str, FieldPath | None]],
+    values: ValuesDocument,
+    source: str,
+) -> Iterator[str]:
+    """Put comments at their values; those that have none, with their file and line."""
+    for number, above, behind, place in comments:
         line = values.line(place) if place is not None else None
         if line is None:
             texts = filter(None, (*above, behind))
-            homeless += [f"{conversion.source}:{number}: # {item}" for item in texts]
+            yield from (f"{source}:{number}: # {item}" for item in texts)
         else:
             own = remarks.setdefault(line, _Remarks())
             own.above += above
             own.behind += [behind] if behind else []
+
+
+def _put_origins(
+    remarks: dict[int, _Remarks],
+    origins: Mapping[FieldPath, FieldPath],
+    values: ValuesDocument,
+    conversion: Conversion,
+) -> None:
+    """Put behind each value the field that it was made of; of several, the widest."""
     for place, source in sorted(origins.items(), key=lambda item: len(item[0])):
         line, number = values.line(place), conversion.lines.get(source, 0)
         if line is not None and number:
             own = remarks.setdefault(line, _Remarks())
             own.origin = own.origin or f"{conversion.source}:{number}: {dotted(source)}"
-    return "\n".join(_lines(text.split("\n"), remarks)), homeless
 
 
 @dataclass(slots=True)
@@ -171,6 +192,7 @@ class _Places:
                     self._namesakes.setdefault(source[:end], namesake)
         self._of_verdicts: dict[FieldPath, FieldPath] = {}
         self._carried: set[FieldPath] = set()
+        self._has_verdicts = bool(conversion.verdicts)  # a runtime has none
         self._read_verdicts(conversion, values.data)
         self._words = functools.cache(lambda: dict(_words(self._fields, self._own, origins)))
 
@@ -196,10 +218,12 @@ class _Places:
             return place
         near = (self._namesakes, self._below, self._of_verdicts)
         place = next((places[path] for places in near if path in places), None)
-        above = (self._of_field.get(path[:end]) for end in range(len(path) - 1, 0, -1))
-        nearest = next(filter(None, above), None)
+        nearest = next(filter(None, map(self._of_field.get, _above(path))), None)
         is_closer = nearest is not None and place is not None and nearest[: len(place)] == place
-        return nearest if is_closer or (place is None and path in self._carried) else place
+        return nearest if is_closer or (place is None and self._is_carried(path)) else place
+
+    def _is_carried(self, path: FieldPath) -> bool:
+        return path in self._carried or not self._has_verdicts
 
     def _within(self, path: FieldPath) -> FieldPath | None:
         """The place within a value that was taken as a whole, from here or from a like field."""
@@ -211,6 +235,15 @@ class _Places:
                 if within is not None:
                     return (*place, *within)
         return None
+
+
+def _above(path: FieldPath) -> Iterator[FieldPath]:
+    """The fields above a field, and beside its args the command that has them."""
+    for end in range(len(path), 0, -1):
+        if path[end - 1] in _OF_COMMAND:
+            yield (*path[: end - 1], _OF_COMMAND[0])
+        if end < len(path):
+            yield path[:end]
 
 
 def _paths(values: Mapping[str, Any]) -> Iterable[FieldPath]:

@@ -242,6 +242,8 @@ class Conversion:
         comments: by line of its file, the comments above that line, and the one behind it.
         manifest: the object; nothing for a batch script.
         lines: the line of each of its fields, and of all that they stand in.
+        runtime: the object over which this one is laid, with the origins and the comments that are
+            its own; None for none.
     """
 
     kind: str
@@ -258,6 +260,7 @@ class Conversion:
     comments: Comments = field(default_factory=dict, repr=False)
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
     lines: Mapping[FieldPath, int] = field(default_factory=dict, repr=False)
+    runtime: Conversion | None = field(default=None, repr=False)
 
     def of(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """The verdicts with one of these outcomes."""
@@ -312,6 +315,7 @@ class Fields:
         notes: what a person should know besides, as sentences.
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
+        runtime: the object over which this one is laid, with the origins of its own; None for none.
     """
 
     source: Mapping[str, Any]
@@ -321,6 +325,7 @@ class Fields:
     notes: list[str] = field(default_factory=list)
     beside: list[Beside] = field(default_factory=list)
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
+    runtime: Conversion | None = None
     _verdicts: dict[FieldPath, Verdict] = field(default_factory=dict)
     _no_numbers: set[FieldPath] = field(default_factory=set)
 

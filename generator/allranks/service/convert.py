@@ -35,7 +35,7 @@ from allranks.workspace import contents
 from allranks.yamlio import comments, dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.cluster.interface import KubeClient
     from allranks.convert.verdicts import Comments, Conversion
@@ -104,14 +104,16 @@ def convert(
                 hint="write #!/bin/bash into its first line, without which sbatch takes no script",
             )
         else:
-            documents += registry.documents_of(load.load_objects(data, source))
-            remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
+            documents += _documents_of(data, source, remarks)
     if words and not scripts:
         raise InputError(
             "--words are those behind a batch script's name, and no file is one",
             hint="leave them out, or name the script",
         )
-    runtime_documents = [document for path in runtimes for document in _documents(path)]
+    runtime_documents: list[registry.Document] = []
+    for path in runtimes:
+        source = STDIN_NAME if path.strip() == files.STDIN else path
+        runtime_documents += _documents_of(files.read(path), source, remarks)
     references = _missing_runtimes((*documents, *runtime_documents))
     if references and (kube_client := cluster()) is not None:
         runtime_documents += _read_runtimes(kube_client, references, namespace)
@@ -124,11 +126,23 @@ def convert(
     if scripts and not documents:
         return registry.Result(tuple(scripts))
     result = values_of(documents, context)
-    conversions = [
-        replace(conversion, comments=_own_comments(conversion, documents, remarks))
-        for conversion in result.conversions
-    ]
+    all_documents = (*documents, *runtime_documents)
+    conversions = [_commented(own, all_documents, remarks) for own in result.conversions]
     return replace(result, conversions=(*scripts, *conversions))
+
+
+def _commented(
+    conversion: Conversion,
+    documents: Sequence[registry.Document],
+    remarks: Mapping[str, Comments],
+) -> Conversion:
+    """A conversion with the comments of its object, and of the runtime that this is laid over."""
+    own = conversion.runtime
+    return replace(
+        conversion,
+        comments=_own_comments(conversion, documents, remarks),
+        runtime=None if own is None else _commented(own, documents, remarks),
+    )
 
 
 def _own_comments(
@@ -258,6 +272,14 @@ def as_sources(conversion: Conversion) -> Sources:
 
     name = f"{conversion.source}{CONVERTED}"
     return Sources(files=(name,), contents={name: dump.dump(conversion.values).encode()})
+
+
+def _documents_of(
+    data: bytes, source: str, remarks: dict[str, Comments]
+) -> Iterator[registry.Document]:
+    """The objects of a file, whose comments are put beside those of others."""
+    yield from registry.documents_of(load.load_objects(data, source))
+    remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
 
 
 def _documents(path: str) -> Iterator[registry.Document]:

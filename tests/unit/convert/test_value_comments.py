@@ -380,6 +380,72 @@ def test_what_stands_in_a_directive_is_the_origin_of_all_that_is_made_of_it(tmp_
     assert re.search(r"^command: # \S+:12: srun torchrun train.py$", values, re.MULTILINE)
 
 
+RUNTIME = f"""\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata:
+  name: ours
+spec:
+  mlPolicy:
+    numNodes: 2
+    torch:
+      numProcPerNode: 2
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata:
+            labels:
+              trainer.kubeflow.org/trainjob-ancestor-step: trainer
+          spec:
+            template:
+{pod("node", 14, "torchrun")}"""
+TRAIN_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: demo
+spec:
+  runtimeRef:
+    name: ours
+  trainer:
+    image: c/d:2 # newer
+"""
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_what_a_runtime_says_has_its_lines_and_comments(tmp_path: Path, is_apart: bool) -> None:
+    """Beside the job or given with --runtime; what the job lays over it is the job's own."""
+    job, runtime = tmp_path / "job.yaml", tmp_path / "runtime.yaml"
+    text = commented(RUNTIME)
+    job.write_text(TRAIN_JOB if is_apart else f"{TRAIN_JOB}---\n{text}", encoding="utf-8")
+    runtime.write_text(text, encoding="utf-8")
+    result = service.convert((str(job),), (str(runtime),) if is_apart else ())
+    values = service.values_file(result.conversions[0])
+    file, start = (runtime, 0) if is_apart else (job, len(TRAIN_JOB.splitlines()) + 1)
+
+    def behind(value: str, field: str) -> str:
+        """What stands behind a value that is made of a field of the runtime."""
+        lines = RUNTIME.splitlines()
+        at = next(number for number, own in enumerate(lines, 1) if own.strip() == field)
+        return f"{value} # behind-{at} # {file}:{start + 2 * at}: "
+
+    assert behind("workingDir: /app", "workingDir: /app") in values
+    assert behind('rdma/hca: "1"', "rdma/hca: 1") in values
+    assert re.search(r"^nodes: 2 # .* spec.mlPolicy.numNodes$", values, re.MULTILINE)
+    assert re.search(
+        r"^procsPerNode: 2 # .* spec.mlPolicy.torch.numProcPerNode$", values, re.MULTILINE
+    )
+    assert f"repository: c/d # newer # {job}:9: spec.trainer.image" in values
+    assert "- train.py # behind-" in values
+    count = len(RUNTIME.splitlines())
+    expected = [
+        f"{side}-{number}" for number in range(1, count + 1) for side in ("above", "behind")
+    ]
+    assert sorted(expected) == sorted(re.findall(r"# ((?:above|behind)-\d+)", values))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
