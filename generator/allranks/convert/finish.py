@@ -176,11 +176,17 @@ def settle(fields: Fields, chart: str, name: str) -> None:
             return
         # A limit goes first: what is more than it allows may be right without it.
         limits = [item for item in problems if item[0][:3] == ("elastic", "auto", "limits")]
-        for path, problem in limits or problems:
+        # Of a list the last item goes first, so that the others are where they were.
+        for path, problem in sorted(limits or problems, key=_indexes, reverse=True):
             _take_out(fields, path, problem)
     problems = problems_of(fields.values, chart, name)
     if problems:
         raise _refusal(problems[0][1])
+
+
+def _indexes(item: tuple[FieldPath, Problem]) -> list[int]:
+    """The indexes in a problem's path."""
+    return [step for step in item[0] if isinstance(step, int)]
 
 
 def problems_of(

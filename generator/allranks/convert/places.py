@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.verdicts import FieldPath, Named
@@ -43,7 +44,8 @@ def place_of(values: Mapping[str, Any], to: FieldPath) -> FieldPath:
 def same_place(node: Any, other: Any, path: FieldPath) -> FieldPath | None:
     """Where one of two structures has what the other has at a place: one was made of the other.
 
-    An item is at the same index of lists of the same length, and is looked for in any other.
+    An item is at the same index of lists of the same length. In others it is looked for, by its
+    name at last.
 
     Args:
         node: the structure in which the place is known.
@@ -73,4 +75,13 @@ def same_place(node: Any, other: Any, path: FieldPath) -> FieldPath | None:
 
 
 def _index_of(item: Any, items: Sequence[Any]) -> int | None:
-    return next((index for index, other in enumerate(items) if other == item), None)
+    """The index of an item among others: of the same, or else of one with its name."""
+    name = _name(item)
+    same = (index for index, other in enumerate(items) if other == item)
+    namesakes = (index for index, other in enumerate(items) if name and _name(other) == name)
+    return next(itertools.chain(same, namesakes), None)
+
+
+def _name(item: Any) -> Any:
+    """The name of an item, which may be a name alone, as those of pull secrets are here."""
+    return item.get("name") if isinstance(item, dict) else item

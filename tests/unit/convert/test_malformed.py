@@ -376,3 +376,21 @@ def test_a_number_that_a_shell_computes_is_said() -> None:
         ("command: [python, t.py]", f"command: [bash, -c, '{script}']"),
     )
     assert any("reads WORLD_SIZE, which was another number" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "wrong"),
+    [
+        (["Bad!", "good", "Worse!"], [0, 2]),
+        (["good", "Bad!", "Worse!"], [1, 2]),
+        (["Bad!", "good"], [0]),
+    ],
+)
+def test_of_a_list_only_what_is_wrong_is_left_out(secrets: list[str], wrong: list[int]) -> None:
+    """And each wrong item is named, whatever stands before and behind it."""
+    own = ", ".join(f'{{name: "{name}"}}' for name in secrets)
+    conversion = convert(("{spec: {", f"{{spec: {{imagePullSecrets: [{own}], "))
+    assert ["good"] == conversion.values["imagePullSecrets"]
+    assert {f"imagePullSecrets[{index}].name" for index in wrong} == {
+        path.rpartition("spec.")[2] for path in converted.lost(conversion)
+    }
