@@ -229,15 +229,18 @@ def summary(prepared: PreparedJob) -> str:
     job = trial_values(prepared)
     node = "replica group" if lighthouse(job) else "node"
     nodes = plural(layout.nodes, node)
-    most = ""
-    if layout.max_nodes > layout.min_nodes:
-        nodes, most = f"{layout.min_nodes} to {layout.max_nodes} {node}s", "up to "
+    is_elastic = layout.max_nodes > layout.min_nodes
+    if is_elastic:
+        nodes = f"{layout.min_nodes} to {layout.max_nodes} {node}s"
     if layout.spares:
         nodes += f" and {plural(layout.spares, 'spare')}"
     gpus = f" x {layout.gpus_per_node} {layout.gpu_resource}" if layout.gpus_per_node else ""
     if layout.last_gpus_per_node:
         gpus += f" ({layout.last_gpus_per_node} on the last)"
-    processes = f"{most}{plural(layout.processes, 'process')}"
+    processes = plural(layout.processes, "process")
+    if is_elastic:
+        grows = layout.nodes < layout.max_nodes
+        processes = f"{processes} at first" if grows else f"up to {processes}"
     processes += "".join(f", {role.pods} {role.role}" for role in layout.roles[1:])
     command_line = command(job)
     size = f"{nodes}{gpus}, {processes}"
