@@ -154,7 +154,7 @@ def queue_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         type=click.Path(allow_dash=True),
         help="Read the queue from a file, without a cluster: the values of its release, or its "
-        "ConfigMap. Without -q it is called as its `name` says, or else as the file is.",
+        "ConfigMap. Without --queue it is called as its `name` says, or else as the file is.",
     )(with_queue)
     return click.option(
         "-q",

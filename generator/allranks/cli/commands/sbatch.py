@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,12 @@ class SlurmCommand(click.Command):
     An option of ours is told from one of Slurm's by its long name; each letter is Slurm's, and so
     is a name that both have.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make it of options that have their long names alone."""
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:  # all are options
+            parameter.opts = [name for name in parameter.opts if name.startswith("--")]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse our options, and keep Slurm's and the script's words as they are."""

@@ -129,8 +129,9 @@ OPTIONS: tuple[Option, ...] = (
         "p",
         _V,
         _X,
-        "-q NAME",
-        "a partition is a queue of your team's, if it has one of the name: give it with -q",
+        "--queue NAME",
+        f"a partition is a queue of your team's, if it has one of the name: `{names.CLI} run`, "
+        "`submit` and `sbatch` take it by --queue",
     ),
     Option(
         "reservation",
