@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import shlex
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Comments, Conversion
     from allranks.workspace.contents import Contents
 
+_SHEBANG = b"#!/bin/sh\n"
 # What a file of shell is called; manifests are not.
 _SHELL_ENDINGS = (".sh", ".bash", ".sbatch", ".slurm")
 _RUNTIME_PLURALS = {
@@ -241,7 +243,7 @@ def script(
     """A batch script of Slurm as values.
 
     Args:
-        path: the script; ``-`` is standard input.
+        path: the script; ``-`` is standard input; "" for none, where ``words`` have ``--wrap``.
         words: options of sbatch's, which win over the script's directives.
         args: words behind the script's name.
         namespace: the namespace of the run; "" for none.
@@ -250,17 +252,26 @@ def script(
         lossy: convert one that waits for another job, too.
 
     Raises:
-        InputError: it cannot be read or be a run; every problem is in it.
+        InputError: it cannot be read, sbatch would not take it, or it cannot be a run; every
+            problem is in it.
     """
-    source = STDIN_NAME if path.strip() == files.STDIN else path
+    source = STDIN_NAME if path.strip() == files.STDIN else path or "--wrap"
+    data = files.read(path) if path else _SHEBANG
+    if data.strip() and not data.removeprefix(codecs.BOM_UTF8).startswith(b"#!"):
+        raise InputError(
+            f"{source} does not look like a batch script: it does not begin with #!",
+            hint="write #!/bin/bash into its first line; values of a manifest are made by "
+            f"`{names.CLI} convert`",
+        )
     conversion = slurm.convert(
-        files.read(path),
+        data,
         source,
         words=words,
         args=args,
         namespace=namespace,
         contents=contents.of(workspace, include) if workspace is not None else None,
         lossy=lossy,
+        is_submitted=True,
     )
     _check_sweeps((conversion,))
     return conversion

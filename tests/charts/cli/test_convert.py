@@ -443,3 +443,28 @@ def test_a_file_whose_name_is_too_long_is_wrong_input(cli: Any) -> None:
     assert (2, False) == (process.returncode, "Traceback" in process.stderr)
     process = cli("convert", "-", "-o", "b" * 300, stdin=PLAIN)
     assert (2, True) == (process.returncode, "use a shorter name" in process.stderr)
+
+
+def test_a_batch_script_from_standard_input_or_of_wrap(cli: Any) -> None:
+    """Both are ways to give sbatch what it is to run; a script beside --wrap is refused."""
+    (cli.cwd / "a.py").write_text("", encoding="utf-8")
+    script = "#!/bin/bash\n#SBATCH -n 1\npython a.py\n"
+    for words in ((), ("-",)):
+        process = cli("sbatch", "--dry-run", "--on", "local", *words, stdin=script)
+        assert 0 == process.returncode, process.stderr
+        assert "sbatch script sbatch" in process.stderr
+    process = cli("sbatch", "--dry-run", "--on", "local", "-n1", "--wrap", "python a.py")
+    assert 0 == process.returncode, process.stderr
+    assert "sbatch script wrap" in process.stderr
+    for words in (("--wrap", "true", "a.sbatch"), ("--values", "-")):
+        process = cli("sbatch", "--dry-run", *words, stdin=script)
+        assert (2, "") == (process.returncode, process.stdout)
+        assert "--wrap" in process.stderr or "once only" in process.stderr
+
+
+def test_the_letters_of_sbatch_are_slurms(cli: Any) -> None:
+    """Its help has none of ours, which would be read as Slurm's."""
+    rows = cli("sbatch", "--help").stdout.splitlines()
+    options = [row.split()[0] for row in rows if row.startswith("  -")]
+    assert "--queue" in options
+    assert [option for option in options if not option.startswith("--")] == ["-h,"]

@@ -7,6 +7,7 @@ that a person stands in, as `allranks submit` does it.
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from allranks.cli import options
 from allranks.cli import workspace as workspace_flags
 from allranks.cli.target import target_options
 from allranks.errors import EXIT_LOST, InputError
+from allranks.values import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +88,7 @@ def _takes_next(word: str) -> bool:
     "sbatch",
     cls=SlurmCommand,
     short_help="Run a batch script of Slurm with the folder you stand in.",
-    options_metavar="[OPTIONS] [SLURM'S OPTIONS] SCRIPT [ARGS...]",
+    options_metavar="[OPTIONS] [SLURM'S OPTIONS] [SCRIPT [ARGS...]]",
 )
 @click.option("--image", default="", metavar="IMAGE", help="The image to run it in.")
 @click.option("--lossy", is_flag=True, help="Start it where something is not carried, too.")
@@ -116,7 +118,8 @@ def sbatch_command(
     """Convert the batch script SCRIPT, and run it with the code of this folder.
 
     Slurm's options stand before the script, and win over its #SBATCH lines; ARGS are the script's
-    own. Options of ours have their long names here (--namespace, --values): letters are Slurm's.
+    own. Without a SCRIPT it is read from standard input; with --wrap "COMMANDS" there is none.
+    Options of ours have their long names here (--namespace, --values): letters are Slurm's.
     What the script asks for and a run cannot have is said with its line, and nothing is started
     then (exit code 3): --lossy starts it all the same.
 
@@ -138,12 +141,13 @@ def sbatch_command(
     from allranks.service import convert
 
     words, rest = context.meta["slurm"]
-    if not rest:
+    path = _path(words, rest)
+    if path.strip() == files.STDIN and any(name.strip() == files.STDIN for name in sources.files):
         raise InputError(
-            "the script is missing", hint=f"name it, as in `{names.CLI} sbatch train.sbatch`"
+            "standard input can be read once only", path="--values", hint="name the script"
         )
     conversion = convert.script(
-        rest[0],
+        path,
         words,
         tuple(rest[1:]),
         workspace=Path(workspace.folder),
@@ -159,7 +163,7 @@ def sbatch_command(
         raise InputError(
             "a job array is a sweep",
             path="--array",
-            hint=f"`{names.CLI} convert {_typed(rest)} -o values.yaml`, then "
+            hint=f"`{names.CLI} convert {_typed(rest or [path or 'SCRIPT'])} -o values.yaml`, then "
             f"`{names.CLI} sweep run {conversion.name} -f values.yaml --workspace .`",
         )
     values = convert.as_sources(conversion)
@@ -183,6 +187,35 @@ def sbatch_command(
             example=f"{names.CLI} sbatch train.sbatch",
         )
     )
+
+
+def _path(words: Sequence[str], rest: Sequence[str]) -> str:
+    """Where the script is: "" where ``--wrap`` has it, and ``-`` for standard input.
+
+    Args:
+        words: options of Slurm's.
+        rest: the script and the words behind its name, as typed.
+
+    Raises:
+        InputError: there is none, or both.
+    """
+    from allranks.convert.slurm import options as slurm
+
+    if any(setting.name == "wrap" for setting in slurm.parse(words, "sbatch", 0)[0]):
+        if rest:
+            raise InputError(
+                f"{rest[0]} stands beside --wrap, which has all that is to run",
+                path="--wrap",
+                hint="put it into the quotes of --wrap, or leave one of them out",
+            )
+        return ""
+    if rest:
+        return rest[0]
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(
+            "the script is missing", hint=f"name it, as in `{names.CLI} sbatch train.sbatch`"
+        )
+    return files.STDIN
 
 
 def _typed(rest: Sequence[str]) -> str:

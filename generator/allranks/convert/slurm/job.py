@@ -43,6 +43,7 @@ from allranks.errors import InputError
 from allranks.humanize import plural
 from allranks.sweep import naming
 from allranks.values.rules.names import nearest_name
+from allranks.values.sources import STDIN_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,6 +103,7 @@ _GROUP_OF_AMD = (
     "(render, or video): name its number in security.podSecurityContext.supplementalGroups"
 )
 _OF_NVIDIA = ", for the GPUs of AMD's: this one's PyTorch is for NVIDIA's"
+_OWN_NAME = "the script reads the name that Slurm gives it, and a release may have another"
 _IN_PLACE = "this one has PyTorch alone: give one that has what the script's has"
 
 
@@ -119,6 +121,7 @@ def convert(
     namespace: str = "",
     contents: Contents | None = None,
     lossy: bool = False,
+    is_submitted: bool = False,
 ) -> Conversion:
     """A batch script as values.
 
@@ -130,6 +133,8 @@ def convert(
         namespace: the namespace of the run; "" for none.
         contents: what is sent of the folder that it is submitted from; None where nobody knows.
         lossy: convert a script that waits for another job, too.
+        is_submitted: the values are submitted at once, and their release has another name than the
+            job.
 
     Raises:
         InvalidValues: it cannot be a run; the problems have their lines.
@@ -180,7 +185,7 @@ def convert(
     _say_rest(job, parsed)
     site_folders.say(job, contents)
     image_programs.say(job)
-    conversion = _done(job, namespace)
+    conversion = _done(job, namespace, is_submitted=is_submitted)
     comments = directive_comments.of(lines, {setting.line for setting in parsed.settings})
     return replace(conversion, comments=comments)
 
@@ -381,22 +386,39 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     job.fields.say((key,), outcome, to, why)
 
 
-def _done(job: Draft, namespace: str) -> Conversion:
+def _own_name(job: Draft) -> str:
+    """The name of the job in Slurm. Source: the manual of sbatch, --job-name."""
+    wrap = job.settings.get("wrap")
+    if "job-name" in job.settings:
+        return job.settings["job-name"].value
+    if wrap is not None and not wrap.line:
+        return "wrap"
+    return "sbatch" if job.source == STDIN_NAME else PurePath(job.source).name
+
+
+def _put_own_name(job: Draft, *, is_submitted: bool) -> None:
+    """Set the name that the job has in Slurm, where the release's would be read in its place."""
+    fields, line, path = job.fields, job.body.reads_name, ("env", "SLURM_JOB_NAME")
+    if "SLURM_JOB_NAME" in fields.values.get("env", {}) or not (line or is_submitted):
+        return
+    if line:
+        key = job.key("$SLURM_JOB_NAME", line)
+        fields.put(path, _own_name(job), (key,))
+        fields.say((key,), Outcome.CHANGED, dotted(path), _OWN_NAME)
+    else:
+        fields.put(path, _own_name(job))
+
+
+def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
     fields = job.fields
     setting = job.settings.get("job-name")
-    job_name = setting.value if setting is not None else PurePath(job.source).stem
+    job_name = setting.value if setting is not None else PurePath(_own_name(job)).stem
     chart = str(fields.values["workload"])
     longest = min(_NAME_MAX, naming.NAME_MAX) if chart == "sweep" else _NAME_MAX
     name = nearest_name(job_name or "job", longest)
     if setting is not None and name != setting.value:
         job.say("job-name", Outcome.CHANGED, name, "a release's name is a Service's")
-    own_name = setting.value if setting is not None else PurePath(job.source).name
-    line = job.body.reads_name
-    if line and name != own_name and "SLURM_JOB_NAME" not in fields.values.get("env", {}):
-        key = job.key("$SLURM_JOB_NAME", line)
-        fields.put(("env", "SLURM_JOB_NAME"), own_name, (key,))
-        why = "the script reads the name that Slurm gives it, and the release has another"
-        fields.say((key,), Outcome.CHANGED, "env.SLURM_JOB_NAME", why)
+    _put_own_name(job, is_submitted=is_submitted)
     if not (fields.values.get("image") or {}).get("repository"):
         key = job.key("the image", 0)
         is_old = any(map(_OF_OLD_GPUS.match, job.size.gpu_types))

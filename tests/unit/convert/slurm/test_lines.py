@@ -527,7 +527,9 @@ def test_a_node_that_only_the_step_names_is_asked_for() -> None:
 
 
 def test_the_name_that_a_script_reads_is_that_of_its_job() -> None:
-    """A release has another where Kubernetes does not allow it; to print it needs none."""
+    """A release may have another, also where Kubernetes allows it; to print it needs none."""
+    same = _convert("#SBATCH -J ab", "python a.py $SLURM_JOB_NAME")
+    assert same.values["env"] == {"SLURM_JOB_NAME": "ab"}
     cut = _convert("#SBATCH -J a@b_c", "python a.py ${SLURM_JOB_NAME##*@}")
     assert cut.values["env"] == {"SLURM_JOB_NAME": "a@b_c"}
     assert "env" not in _convert("#SBATCH -J a_b", "echo $SLURM_JOB_NAME", "python a.py").values
