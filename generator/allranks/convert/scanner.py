@@ -32,6 +32,7 @@ _ENDS_LIST = frozenset({"then", "do", "else", "elif", "fi", "done", "}", "esac"}
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _DEEPEST = 200
+_LEVELS_MAX = 50  # of blocks in each other: no person writes more
 # Characters that stand for themselves: in a word, in double quotes, in brackets.
 _IN_WORD = re.compile(r"[A-Za-z0-9_./:=,+%@~^\[\]{}*?!#-]+")
 _IN_DOUBLE = re.compile(r"[^\"\\`$\n]+")
@@ -404,6 +405,8 @@ class _Parser:
                 self._take_word(token)
             else:
                 self._take_operator(token, previous)
+            if len(self.stack) > _LEVELS_MAX:
+                raise ScriptError(token.line, f"more than {_LEVELS_MAX} blocks stand in each other")
             previous = token
         if self.target or self.wanting in LISTS:
             raise ScriptError(self.last_line, "it ends where more is wanted")

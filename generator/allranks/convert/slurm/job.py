@@ -480,8 +480,8 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
             fields.put((key,), value)
     if "mounts" in inside:
         directives.mount(job, job.key("--bind", inside["line"]), inside["mounts"])
-    for name, text in {**inside.get("env", {}), **body.env}.items():
-        fields.put(("env", name), text)
+    if env := {**inside.get("env", {}), **body.env}:
+        fields.put(("env",), env)
     for verdict in body.verdicts:
         key = job.key(verdict.path, verdict.line)
         fields.say((key,), verdict.outcome, verdict.to, verdict.why)

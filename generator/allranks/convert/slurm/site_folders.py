@@ -332,7 +332,8 @@ def _with_whole_word(text: str, line: str) -> str:
 
 def _names(line: str, path: str) -> bool:
     """Whether a line of the report names a path; the folder above one that it names is not."""
-    return re.search(rf"{re.escape(path)}(?![\w.+@%$/-])", line) is not None
+    is_in = path in line
+    return is_in and re.search(rf"{re.escape(path)}(?![\w.+@%$/-])", line) is not None
 
 
 def _root(path: str) -> str:

@@ -310,10 +310,10 @@ def _sruns_of_env(script: Script, body: Body) -> list[Verdict]:
     lines = {own.line for own in body.verdicts if own.outcome is Outcome.NOT_CARRIED}
     verdicts = []
     for name, value in body.env.items():
-        texts = shell_text.split(value)
-        reads = re.compile(rf"\$\{{?{name}\b")
-        line = script.line_with(reads.search)
-        if line and line not in lines and words.base("".join(texts[:1])) == "srun":
+        if words.base("".join(shell_text.split(value)[:1])) != "srun":
+            continue
+        line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
+        if line and line not in lines:
             verdicts.append(Verdict("srun", Outcome.NOT_CARRIED, "", _NO_STEP, line))
     return verdicts
 

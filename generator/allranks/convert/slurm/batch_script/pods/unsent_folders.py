@@ -63,8 +63,8 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             folder = next(filter(ignore.is_of_tools, unsent.split("/")))
             why = _UNSENT.format(folder)
             verdicts.setdefault("file", Verdict(unsent, Outcome.CHANGED, "", why, command.line))
-        unsent_folder = _folder_of_test(texts) if _ends(script, command) else ""
-        if unsent_folder:
+        unsent_folder = _folder_of_test(texts)
+        if unsent_folder and _ends(script, command):
             verdicts.setdefault(
                 "test", Verdict(unsent_folder, Outcome.CHANGED, "", _ENDS, command.line)
             )

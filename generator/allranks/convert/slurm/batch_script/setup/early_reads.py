@@ -120,7 +120,7 @@ def _reads(script: Script, command: Command, *, nounset: bool) -> set[str]:
     lengthened = {
         name
         for name, value in shell_text.assigned_by(command)
-        if re.search(_LENGTHENED.replace("{0}", re.escape(name)), value)
+        if name in needed and re.search(_LENGTHENED.replace("{0}", re.escape(name)), value)
     }
     return needed - lengthened
 

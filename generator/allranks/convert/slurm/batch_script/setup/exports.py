@@ -111,15 +111,9 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     if None in pairs:
         return False
     is_set_by_software = any(_OF_SOFTWARE.fullmatch(name) for name, _ in filter(None, pairs))
-    reads_earlier = {
-        name
-        for other in _before(script, statement)
-        if not other.function
-        for name, _ in words.variables(script.slice(other))
-    }
-    if not reads_earlier.isdisjoint(name for name, _ in filter(None, pairs)):
+    if any(_is_read_before(script, statement, name) for name, _ in filter(None, pairs)):
         return False  # a line before it has another text
-    if any(map(_runs_own_program, _before(script, statement))):
+    if script.has_before(statement, _runs_own_program):
         return False  # a program before it runs without it
     if _is_behind_source(script, statement) or (
         is_set_by_software and _is_behind_activation(script, reading.variables, statement)
@@ -128,6 +122,11 @@ def to_env(reading: ScriptReading, statement: Statement, command: Command) -> bo
     for name, text in filter(None, pairs):
         put_env(reading.body, statement.line, name, text)
     return bool(pairs)
+
+
+def _is_read_before(script: Script, statement: Statement, name: str) -> bool:
+    readers = script.readers.get(name, [])
+    return any(other.start < statement.start for other in readers if not other.function)
 
 
 def _runs_own_program(statement: Statement) -> bool:
@@ -147,16 +146,13 @@ def _runs_own_program(statement: Statement) -> bool:
 
 def _is_behind_source(script: Script, statement: Statement) -> bool:
     """Whether a statement before this one reads a file that may set any variable."""
-    return any(map(sources, _before(script, statement)))
+    return script.has_before(statement, sources)
 
 
 def _is_behind_activation(script: Script, variables: ShellVariables, statement: Statement) -> bool:
     """Whether a statement before this one activates something."""
-    return any(is_activation(variables, other) for other in _before(script, statement))
-
-
-def _before(script: Script, statement: Statement) -> list[Statement]:
-    return [other for other in script.statements if other.start < statement.start]
+    earlier = (other for other in script.statements if other.start < statement.start)
+    return any(is_activation(variables, other) for other in earlier)
 
 
 def sources(statement: Statement) -> bool:
@@ -213,9 +209,9 @@ def pair(script: Script, word: str) -> tuple[str, str] | None:
     is_free = _NAME.fullmatch(name) is not None and name not in _RESERVED
     is_free = is_free and not name.startswith(names.RESERVED_ENV_PREFIXES)
     is_text = not value or scanner.is_static(value)
-    if not equals or not is_free or not is_text or _is_set_again(script, name):
+    if not equals or not is_free or not is_text or script.assignment_counts[name] > 1:
         return None
-    if any(shell_text.removes(c, name) for s in script.statements for c in s.commands):
+    if name in script.removed_names:
         return None  # it holds where it stands, and until it is removed
     text = scanner.unquote(value)
     return None if "\0" in text else (name, text)
@@ -241,15 +237,3 @@ def to_setup(reading: ScriptReading, assignments: Sequence[str]) -> list[str]:
         else:
             late.append(text)
     return late
-
-
-def _is_set_again(script: Script, name: str) -> bool:
-    return (
-        sum(
-            other == name
-            for s in script.statements
-            for c in s.commands
-            for other, _ in shell_text.assigned_by(c)
-        )
-        > 1
-    )

@@ -376,9 +376,11 @@ def _set_for_others(script: Script, statement: Statement) -> list[str]:
         if command.name == "export"
         for name, _ in shell_text.assigned_by(command)
     }
-    others = [script.slice(other) for other in script.statements if other is not statement]
-    reads = {name for text in others for name, _ in words.variables(text)}
-    return sorted(shell_text.set_by(statement) & (reads | exported))
+    return sorted(
+        name
+        for name in shell_text.set_by(statement)
+        if name in exported or any(other is not statement for other in script.readers.get(name, []))
+    )
 
 
 def is_count_of_nodes(script: Script, name: str) -> bool:

@@ -89,7 +89,8 @@ def line_that_tries(script: Script, name: str) -> int:
         name: the variable.
     """
     for statement in script.statements:
-        if name not in _tested_by(script.slice(statement)):
+        text = script.slice(statement)
+        if name not in text or name not in _tested_by(text):
             continue
         for command in statement.commands:
             values = [value for own, value in shell_text.assigned_by(command) if own == name]

@@ -256,11 +256,12 @@ def _say_ends(script: Script, body: Body, statement: Statement) -> None:
 
 def _with_functions(script: Script, statement: Statement) -> list[Command]:
     """A statement's commands, and those of the functions that it calls."""
-    functions = {other.function: other for other in script.statements if other.function}
+    called_names: set[str] = set()
     commands = list(statement.commands)
     for command in commands:
-        if command.name in functions:
-            commands += functions.pop(command.name).commands
+        if command.name in script.functions and command.name not in called_names:
+            called_names.add(command.name)
+            commands += script.functions[command.name].commands
     return commands
 
 

@@ -223,6 +223,8 @@ def _line_that_reads(script: Script, name: str) -> int:
     plain, escaped = re.compile(rf"(?<!\\)\$\{{?{name}\b"), re.compile(rf"\$\{{?{name}\b")
     patterns = (plain, escaped, re.compile(rf"\$\(\(.*\b{name}\b"))
     for statement in script.statements:
+        if name not in script.slice(statement):
+            continue
         texts = [script.slice(statement), *_texts_of_shells(statement.commands)]
         if any(name in dict(words.variables(text)) for text in texts):
             code = words.without_comments(texts[0])
@@ -385,8 +387,9 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
         why = "`compat: slurm` does not set it: write it into env"
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
     else:
-        keeps_own = any(shell_text.assigns(statement, name) for statement in script.statements)
-        source = "takes it from who submits" if keeps_own else "does not set it"
+        source = (
+            "takes it from who submits" if name in script.assignment_counts else "does not set it"
+        )
         why = (
             f"the script {source}, and a pod has not the environment of who submits: "
             "write it into env"
@@ -414,6 +417,8 @@ def _is_set_by_option(script: Script, body: Body, name: str) -> bool:
 
 
 _ORIGINS = 3  # the last ones are named
+# What may set a variable that it does not name.
+_SETTERS = {"source", ".", "export", "declare", "typeset", "eval", "module", "ml"}
 
 
 def _origin_before(script: Script, line: int, name: str) -> str:
@@ -422,8 +427,10 @@ def _origin_before(script: Script, line: int, name: str) -> str:
     origins = []
     for statement in script.statements:
         for command in statement.commands:
+            if command.line >= line or scanner.unquote(command.name) not in _SETTERS:
+                continue
             texts = [scanner.unquote(token.text) for token in command.words[:2]]
-            if command.line >= line or len(texts) < 2:  # noqa: PLR2004 - source and the file
+            if len(texts) < 2:  # noqa: PLR2004 - source and the file
                 continue
             if _sets_any_name(command):
                 origins.append(f"the script (line {command.line})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -73,7 +74,12 @@ def is_never_called(function: str, code: str, behind: str = "") -> bool:
     name = re.compile(rf"(?<![\w-]){re.escape(function)}(?![\w-])")
     is_for_behind = name.search(behind) is not None
     is_alone = len(name.findall(code)) == 1
-    return is_alone and (is_for_behind or not _READS_NAMES.search(code))
+    return is_alone and (is_for_behind or not _reads_names(code))
+
+
+@functools.lru_cache(maxsize=1)  # it is asked for each function of one script
+def _reads_names(code: str) -> bool:
+    return _READS_NAMES.search(code) is not None
 
 
 def _step(reading: ScriptReading, number: int, command: Command) -> Step | None:

@@ -81,6 +81,9 @@ def say_quotes(reading: ScriptReading, main: Step) -> None:
     for text in texts:
         name = shell_text.variable_alone(text)
         contents = reading.variables.contents.get(name, [])
-        is_array = any(shell_text.is_array(command, name) for command in reading.script.commands)
-        if name in main.expansions and not is_array and {*"".join(contents)} & {*"\"'"}:
+        if (
+            name in main.expansions
+            and name not in reading.script.arrays
+            and {*"".join(contents)} & {*"\"'"}
+        ):
             reading.body.say(main.command.line, text, Outcome.CHANGED, "command", _QUOTES)

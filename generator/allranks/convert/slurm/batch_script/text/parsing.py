@@ -31,6 +31,10 @@ _BEHIND_GROUP = re.compile(
     r"(?:[ \t]*(?:[0-9]?>>?|&>>?|>&)[ \t]*(?:&?[\w./$%@+:,={}-]+|\"[^\"\n]*\"))*"
     r"(?:[ \t]*\|&?[ \t]*(?:tee|ts|cat|grep|sed|awk)\b[^|;&\n]*)*[ \t]*$"
 )
+# No person writes more, and what is read of each line may depend on all others.
+_COMMANDS_MAX = 10_000
+# What ends a group on its line, whose last command has such an end of its own.
+_END_OF_GROUP = re.compile(r"\A[ \t]*;(?!;)")
 # What parts a statement from the next on its line.
 _SEPARATOR = re.compile(r"[ \t]*[;&](?![;&])[ \t]*")
 _NOT_CONTINUED = re.compile(r"\\[ \t]+(?:#.*)?$")
@@ -65,6 +69,13 @@ def parsed(script: Script) -> Script:
         message = f"the script cannot be read: {error.reason}"
         raise script.refuse(error.line, message, hint) from error
     script = replace(script, statements=statements)
+    if len(script.commands) > _COMMANDS_MAX:
+        raise script.refuse(
+            script.commands[_COMMANDS_MAX].line,
+            f"the script has {len(script.commands):,} commands, and up to {_COMMANDS_MAX:,} are "
+            "read",
+            "put lines into a script of their own, and have this one run it",
+        )
     for open_text in (_opened_group, _opened_loops):
         text = open_text(script)
         if text != script.text:
@@ -101,7 +112,7 @@ def _opened_group(script: Script) -> str:
         group = _inside_group(script, statement)
         if group is not None and text.startswith("{") and group.stop == len(text) - 1:
             inner = text[group.start : group.stop]
-            return f"{script.text[: statement.start]} {inner} {script.text[statement.end :]}"
+            return f"{script.text[: statement.start]} {inner} {_behind(script, statement, inner)}"
     return script.text
 
 
@@ -117,9 +128,16 @@ def opened_around(script: Script, statement: Statement) -> tuple[str, str]:
     group = _inside_group(script, statement)
     if group is None:
         return "", ""
-    before, behind = script.text[: statement.start], script.text[statement.end :]
+    before = script.text[: statement.start]
     inner = f"{' ' * group.start}{text[group.start : group.stop]}"
-    return f"{before}{inner} {behind}", text[group.stop + 1 :].strip()
+    return f"{before}{inner} {_behind(script, statement, inner)}", text[group.stop + 1 :].strip()
+
+
+def _behind(script: Script, statement: Statement, inner: str) -> str:
+    """The text behind a group, without the end that the last of its commands has as well."""
+    behind = script.text[statement.end :]
+    has_end = inner.rstrip(" \t").endswith((";", "\n", "&"))
+    return _END_OF_GROUP.sub(lambda match: " " * len(match[0]), behind) if has_end else behind
 
 
 def _inside_group(script: Script, statement: Statement) -> range | None:

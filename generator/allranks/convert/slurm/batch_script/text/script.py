@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import node_names, words
+from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
 from allranks.errors import InvalidValues, Problem
 
 if TYPE_CHECKING:
@@ -46,9 +48,61 @@ class Script:
         return self.text.split("\n")
 
     @cached_property
+    def _code(self) -> list[str]:
+        """Its lines without their comments."""
+        return words.without_comments(self.text).split("\n")
+
+    @cached_property
     def commands(self) -> list[Command]:
         """The commands of its statements."""
         return [command for statement in self.statements for command in statement.commands]
+
+    @cached_property
+    def assignment_counts(self) -> Counter[str]:
+        """How often each variable is assigned."""
+        return Counter(
+            name for command in self.commands for name, _ in shell_text.assigned_by(command)
+        )
+
+    @cached_property
+    def arrays(self) -> set[str]:
+        """The variables that some command makes an array, or sets a part of."""
+        return {name for command in self.commands for name in shell_text.arrays_of(command)}
+
+    @cached_property
+    def functions(self) -> dict[str, Statement]:
+        """The statements that define functions, by the name of each."""
+        return {own.function: own for own in self.statements if own.function}
+
+    @cached_property
+    def removed_names(self) -> set[str]:
+        """The variables that some command takes out of the environment."""
+        return {name for command in self.commands for name in shell_text.removed_by(command)}
+
+    @cached_property
+    def readers(self) -> dict[str, list[Statement]]:
+        """The statements that read each variable, in their order."""
+        readers: dict[str, list[Statement]] = {}
+        for statement in self.statements:
+            for name, _ in words.variables(self.slice(statement)):
+                readers.setdefault(name, []).append(statement)
+        return readers
+
+    @cached_property
+    def _first_starts(self) -> dict[Callable[[Statement], bool], float]:
+        return {}
+
+    def has_before(self, statement: Statement, matches: Callable[[Statement], bool]) -> bool:
+        """Whether something is true of a statement before another one.
+
+        Args:
+            statement: the other one.
+            matches: what is asked; a function of a module, as each is asked once.
+        """
+        if matches not in self._first_starts:
+            starts = (other.start for other in self.statements if matches(other))
+            self._first_starts[matches] = min(starts, default=math.inf)
+        return self._first_starts[matches] < statement.start
 
     def sends(self, path: str) -> bool:
         """Whether it is known that a file or folder below the one that is sent goes with it."""
@@ -65,7 +119,7 @@ class Script:
 
     def line_with(self, matches: Callable[[str], object]) -> int:
         """The first line that is no comment and of which something is true; 0 for none."""
-        return words.line_with(self.text, matches)
+        return next((number for number, row in enumerate(self._code, 1) if matches(row)), 0)
 
     def says_nodes(self) -> bool:
         """Whether the job's options say how many nodes it has; Slurm chooses otherwise."""

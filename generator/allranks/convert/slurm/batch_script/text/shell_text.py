@@ -213,14 +213,14 @@ def shows_declared(command: Command) -> bool:
     return bool({*flags} & {*"fFpg"})
 
 
-def removes(command: Command, name: str) -> bool:
-    """Whether a command takes a variable out of the environment: ``unset A``, ``export -n A``."""
+def removed_by(command: Command) -> set[str]:
+    """The variables that a command takes out of the environment: ``unset A``, ``export -n A``."""
     texts = [word.text for word in command.words]
     flags = {text for text in texts[1:] if text[:1] in "-+"}
     is_removal = texts[:1] == ["unset"] and "-f" not in flags
     is_removal |= texts[:1] == ["export"] and "-n" in flags
     is_removal |= texts[:1] in (["declare"], ["typeset"]) and "+x" in flags
-    return is_removal and name in texts[1:]
+    return {*texts[1:]} if is_removal else set()
 
 
 def assigns(statement: Statement, name: str) -> bool:
@@ -283,7 +283,7 @@ def arrays_of(command: Command) -> set[str]:
 
 def splits_words(command: Command) -> bool:
     """Whether a command sets by what the shell splits words: ``IFS=,``, ``unset IFS``."""
-    return "IFS" in dict(assigned_by(command)) or removes(command, "IFS")
+    return "IFS" in dict(assigned_by(command)) or "IFS" in removed_by(command)
 
 
 def finds_files(command: Command) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Of variables within variables, and characters of what comes of them.
 _DEEPEST, _LONGEST = 8, 100_000
+_LONGEST_VALUE = 4096  # the text of a longer one counts as not known: `A="$A$A"` doubles it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Programs that start others.
 _STARTING = sorted(
@@ -235,7 +236,7 @@ def program_variable(texts: Sequence[str]) -> str:
 def collect(script: Script) -> ShellVariables:
     """Read what the variables of a script hold."""
     variables = ShellVariables()
-    counts = _assignment_counts(script)
+    counts = script.assignment_counts
     variables.set_names = {*counts, *_names_set_otherwise(script)}
     variables.constants = _constants(script, counts)
     _collect_parts(script, variables)
@@ -301,15 +302,6 @@ def _commands(script: Script) -> Iterator[tuple[Statement, Command]]:
             yield statement, command
 
 
-def _assignment_counts(script: Script) -> dict[str, int]:
-    """How often each variable is assigned."""
-    counts: dict[str, int] = {}
-    for command in script.commands:
-        for name, _ in shell_text.assigned_by(command):
-            counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
 def _names_set_otherwise(script: Script) -> set[str]:
     """The variables that are set, and not assigned: by `read`, `printf -v`, loops, sums."""
     names: set[str] = set()
@@ -349,7 +341,7 @@ def _constants(script: Script, counts: Mapping[str, int]) -> dict[str, str]:
             constant = words.resolve(value, constants)
             if constant == "gpu":
                 constant = constants.get("SLURM_GPUS_ON_NODE")
-            if constant is not None:
+            if constant is not None and len(constant) <= _LONGEST_VALUE:
                 constants[name] = constant
     return constants
 
@@ -395,10 +387,11 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
             content = shell_text.content_of(value)
             variables.contents.setdefault(name, []).append(content.strip())
             variables.line_texts[name] = shell_text.lines_of(value)
-            if shell_text.is_conditional(statement, command):
+            before = texts.get(name, "")
+            if shell_text.is_conditional(statement, command) or len(before) > _LONGEST_VALUE:
                 unsure.add(name)
                 continue
-            texts[name] = _added(command, name, value, texts.get(name, ""))
+            texts[name] = _added(command, name, value, before)
             if shell_text.is_script(value):
                 variables.scripts[name] = shell_text.script_of(value)
     variables.optional = {
@@ -462,9 +455,7 @@ def _sort_parts(script: Script, variables: ShellVariables, texts: Mapping[str, s
     once = {name for name in texts if len(variables.contents[name]) == 1}
     variables.line_texts = {n: text for n, text in variables.line_texts.items() if n in once}
     variables.parts = {name: text for name, text in texts.items() if _COMMAND_LIKE.search(text)}
-    arrays = {
-        name for command in script.commands for name in texts if shell_text.is_array(command, name)
-    }
+    arrays = script.arrays
     variables.as_words = {
         name: _WORD.sub(_literal, text)
         for name, text in variables.parts.items()
