@@ -69,7 +69,7 @@ MPI = """#!/bin/bash
 #SBATCH --job-name=sum --nodes=2 --ntasks-per-node=2 --cpus-per-task=1
 module load openmpi
 export SCALE=10
-srun --mpi=pmix {python} sum.py
+{launcher} {python} sum.py
 """
 SUM = """
 import json, os, sys
@@ -84,11 +84,16 @@ sys.stdout.write(json.dumps(line) + "\\n")
 
 
 @one_by_one
-def test_a_batch_script_of_mpis_trains(command_line: CommandLine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("launcher", ["srun --mpi=pmix", "mpirun -np $SLURM_NTASKS"])
+def test_a_batch_script_of_mpis_trains(
+    launcher: str, command_line: CommandLine, tmp_path: Path
+) -> None:
     """Real mpirun starts its tasks, and Slurm's numbers are the ranks' in each of them."""
     code = tmp_path / "code"
     code.mkdir()
-    (code / "job.sbatch").write_text(MPI.format(python=sys.executable), encoding="utf-8")
+    (code / "job.sbatch").write_text(
+        MPI.format(launcher=launcher, python=sys.executable), encoding="utf-8"
+    )
     (code / "sum.py").write_text(SUM, encoding="utf-8")
     ended = command_line("sbatch", "--workspace", code, "--on", "local", code / "job.sbatch")
     lines = sorted(metrics(ended.stdout), key=lambda line: line["rank"])

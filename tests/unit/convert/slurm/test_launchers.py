@@ -94,10 +94,24 @@ def test_what_may_start_ranks_on_other_nodes_is_said(row: str, who: str) -> None
 
 def test_the_words_of_an_mpirun_are_read_once() -> None:
     """The launcher's shell reads them, and no rank does."""
-    conversion = _convert(_TASKS, "mpirun -np $SLURM_NTASKS ./a.out")
+    conversion = _convert(_TASKS, "mpirun -np $SLURM_NTASKS ./a.out $SLURM_JOB_ID")
     assert "each process" not in _verdict(conversion, "mpirun").why
     step = _convert(_TASKS, "srun --mpi=pmix ./a.out $SLURM_JOB_ID")
     assert "each process" in _verdict(step, "srun --mpi=pmix ./a.out").why
+
+
+@pytest.mark.parametrize("count", ["-np $SLURM_NTASKS", '-n "${SLURM_NPROCS}"'])
+def test_the_number_of_all_ranks_needs_no_shell_around_mpirun(count: str) -> None:
+    """The chart tells ranks their numbers where it has put mpirun's words together itself."""
+    conversion = _convert(_TASKS, f"mpirun {count} --bind-to none ./a.out -n 5")
+    assert conversion.values["command"] == ["mpirun", "--bind-to", "none", "./a.out", "-n", "5"]
+    assert "mpi" not in conversion.values
+    for rows in (
+        ("SLURM_NTASKS=4 SLURM_NPROCS=4", f"mpirun {count} ./a.out"),
+        ("module load impi", f"mpirun {count} ./a.out"),
+        (f"mpirun {count} ./a.out : -np 1 ./b.out",),
+    ):
+        assert " -n" in " ".join(_convert(_TASKS, *rows).values["command"])
 
 
 @pytest.mark.parametrize("program", ["torchrun", "python -m torch.distributed.run"])

@@ -175,6 +175,24 @@ def without_cores(reading: ScriptReading, texts: list[str], line: int) -> list[s
     return remaining
 
 
+def without_count(script: Script, texts: list[str]) -> list[str]:
+    """Words without the number of all ranks, which Open MPI takes from the chart's list of hosts.
+
+    A shell to put the number in would stand between the chart and mpirun, and nothing could tell
+    the ranks theirs.
+
+    Args:
+        script: the script.
+        texts: the words of the step.
+    """
+    has_slots = bool(script.size.tasks or script.size.tasks_per_node)
+    program = words.base(texts[0]) if texts else ""
+    if program not in words.MPIRUN or not has_slots or _implementation(script):
+        return texts
+    names = {"SLURM_NTASKS", "SLURM_NPROCS"} - script.assignment_counts.keys()
+    return mpirun.without_count(texts, names)
+
+
 def is_mpi(
     script: Script, variables: ShellVariables, main: Step, program: commands.Program
 ) -> bool:

@@ -334,7 +334,7 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
 
 
 def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
-    variables, body = reading.variables, reading.body
+    script, variables, body = reading.script, reading.variables, reading.body
     texts = _words_at_rank_zero(variables, main)
     if main.is_srun:  # `uv run srun` gives the environment to all that srun starts
         typed = [token.text for token in main.command.words]
@@ -365,7 +365,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if inner is not None and set_options.ends_at_failures(rest):
         inner = f"set -e\n{inner}"
     if inner is None:
-        rest = _without_hosts(body, rest, main.command.line)
+        rest = mpi_ranks.without_count(script, _without_hosts(body, rest, main.command.line))
         rest = mpi_ranks.without_cores(reading, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner
     assignments = step_environment.assignments(reading, main)

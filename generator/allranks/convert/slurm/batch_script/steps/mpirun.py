@@ -10,7 +10,7 @@ from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 # How many ranks it starts, as typed.
 COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
@@ -100,6 +100,22 @@ def without_cores(texts: Sequence[str]) -> tuple[list[str], str]:
             continue
         remaining.append(text if own is None else _CORES.sub("", text))
     return [*remaining, *texts[start:]], cores
+
+
+def without_count(texts: Sequence[str], names: Collection[str]) -> list[str]:
+    """The words of an mpirun without a number of ranks that is in one of some variables.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+        names: variables that have as many as the hosts have slots.
+    """
+    rest = program(texts)
+    own = list(texts[: len(texts) - len(rest)])
+    at = next((n for n, text in enumerate(own) if text in ("-n", "-np", "--n", "--np")), len(own))
+    variable = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", "".join(own[at + 1 : at + 2]))
+    if not _is_mpirun(texts) or ":" in rest or variable is None or variable[1] not in names:
+        return list(texts)
+    return [*own[:at], *own[at + 2 :], *rest]
 
 
 def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
