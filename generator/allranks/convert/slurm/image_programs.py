@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.text import (
     environments,
     installations,
     looked_up_programs,
+    parsing,
     set_options,
     shell_builtins,
     shell_text,
@@ -116,8 +117,8 @@ def say(job: Draft) -> None:
         and not verdict.to.startswith("env.")
         and not any(part in verdict.why for part in _OF_NO_PROGRAM)
     ]
-    is_python = job.text.startswith("#!") and "python" in job.text.partition("\n")[0]
-    needed = [] if is_python else [*_programs(job.fields.values)]
+    is_of_shell = parsing.interpreter(job.text.partition("\n")[0]) in shell_text.SHELLS
+    needed = [*_programs(job.fields.values)] if is_of_shell else []
     lines = {program: _line_of(job.text, program) for program, _ in needed}
     must = {program for program, is_optional in needed if not is_optional}
     called = [

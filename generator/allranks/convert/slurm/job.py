@@ -80,6 +80,15 @@ _BY_VALUE = {
         "the others went on where one had ended; here they end with one that fails",
     ),
     ("input", "none"): (Outcome.CARRIED, ""),
+    ("input", "/dev/null"): (Outcome.CARRIED, ""),  # a pod has no other input
+}
+# Other batch systems, by what their directives begin with.
+_SYSTEMS = {
+    "#PBS": "PBS",
+    "#BSUB": "LSF",
+    "#$": "Grid Engine",
+    "#COBALT": "Cobalt",
+    "#OAR": "OAR",
 }
 # Of a script that names none; values without an image are not valid.
 _IMAGE = {"repository": "pytorch/pytorch", "tag": "2.8.0-cuda12.8-cudnn9-runtime"}
@@ -96,8 +105,10 @@ _NO_ROOT = (
     "pods do not run as root, as the script's shell did not: where the image's user is root, say "
     "another in security.podSecurityContext.runAsUser"
 )
-_NO_IMAGE = "the script names none: this one has PyTorch alone; give the one that has what you load"
-_FOR_LAUNCHER = " besides PyTorch, whose launcher starts the run"
+_NO_IMAGE = (
+    "the script names none: this one has PyTorch alone; give one that has what the script loads"
+)
+_FOR_LAUNCHER = ", and PyTorch, whose launcher starts the run"
 _GROUP_OF_AMD = (
     "a user other than root opens /dev/kfd and /dev/dri as one of the nodes' group for them "
     "(render, or video): name its number in security.podSecurityContext.supplementalGroups"
@@ -513,7 +524,8 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
             )
             job.say(name, Outcome.CARRIED, to)
             continue
-        job.say(name, option.outcome, option.to, option.why)
+        outcome, why = _BY_VALUE.get((name, setting.value), (option.outcome, option.why))
+        job.say(name, outcome, option.to, why)
     of_text = here_documents.lines(job.text) | here_documents.lines_in_quotes(job.text)
     for line in sorted({*parsed.late} - of_text):
         key = job.key("#SBATCH", line)
@@ -523,13 +535,13 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
             "",
             f"sbatch does not read it: the first command is in line {parsed.first_command}",
         )
-    for line in parsed.pbs:
-        key = job.key("#PBS", line)
+    for sign, line in parsed.foreign:
+        key = job.key(sign, line)
         job.fields.say(
             (key,),
             Outcome.NOT_CARRIED,
             "",
-            "it is a directive of another system: write it as #SBATCH",
+            f"it is a directive of {_SYSTEMS[sign]}: write it as #SBATCH",
         )
     for word, line in parsed.stray:
         key = job.key(word, line)

@@ -672,6 +672,10 @@ def split_directive(text: str) -> tuple[list[str], str]:
     return words, text[at:].strip().lstrip("#").strip()
 
 
+# What the directives of other batch systems begin with.
+_FOREIGN_SIGNS = ("#PBS ", "#BSUB ", "#$ -", "#COBALT ", "#OAR ")
+
+
 @dataclass(frozen=True, slots=True)
 class Directives:
     """What the directives of a script say.
@@ -680,14 +684,14 @@ class Directives:
         settings: in their order.
         late: lines that sbatch does not read, because a command stands above them.
         stray: words on a directive's line that are no option, with their lines.
-        pbs: lines of another batch system.
+        foreign: the signs of other batch systems, with their lines.
         first_command: the line of the first command, from 1; past the end for none.
     """
 
     settings: tuple[Setting, ...]
     late: tuple[int, ...]
     stray: tuple[tuple[str, int], ...]
-    pbs: tuple[int, ...]
+    foreign: tuple[tuple[str, int], ...]
     first_command: int
 
 
@@ -713,7 +717,7 @@ def directives(lines: Iterable[str]) -> Directives:
     settings: list[Setting] = []
     late_lines: list[int] = []
     stray: list[tuple[str, int]] = []
-    pbs: list[int] = []
+    foreign: list[tuple[str, int]] = []
     unfinished = ""  # an option whose value the next line may have
     first = 0
     number = 0
@@ -740,10 +744,10 @@ def directives(lines: Iterable[str]) -> Directives:
                 unfinished = last if is_open else ""
                 if words:
                     stray.append((words.pop(0), number))
-        elif text.startswith(("#PBS ", "#BSUB ", "#$ -", "#COBALT ", "#OAR ")) and not first:
-            pbs.append(number)
+        elif not first and (sign := next(filter(text.startswith, _FOREIGN_SIGNS), "")):
+            foreign.append((sign.split()[0], number))
         elif not first and text.strip() and not text.lstrip().startswith("#"):
             first = number
     return Directives(
-        tuple(settings), tuple(late_lines), tuple(stray), tuple(pbs), first or number + 1
+        tuple(settings), tuple(late_lines), tuple(stray), tuple(foreign), first or number + 1
     )

@@ -95,3 +95,31 @@ def test_an_option_has_its_value_in_the_line_behind() -> None:
     )
     assert parsed.stray == (("gpu", 2),)
     assert [own.value for own in parsed.settings] == ["", "", "4"]
+
+
+def test_a_directive_of_another_system_is_named_as_its_own() -> None:
+    """Grid Engine's and LSF's were called PBS'."""
+    rows = ("#SBATCH -n 1", "#PBS -l x", "#$ -N a", "#BSUB -n 4", "python a.py")
+    conversion = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+    named = {verdict.path: verdict.why.split(":")[0] for verdict in conversion.lost}
+    assert named == {
+        sign: f"it is a directive of {system}"
+        for sign, system in (("#PBS", "PBS"), ("#$", "Grid Engine"), ("#BSUB", "LSF"))
+    }
+
+
+@pytest.mark.parametrize("step", ["python a.py", "srun --input=/dev/null python a.py"])
+def test_no_input_is_what_a_pod_has(step: str) -> None:
+    """It changes nothing, and was called a loss."""
+    text = f"#!/bin/bash\n#SBATCH -n 2 --input=/dev/null\n{step}\n"
+    assert not job.convert(text.encode(), "job.sbatch").lost
+    read = job.convert(text.replace("/dev/null", "a.txt").encode(), "job.sbatch")
+    assert "standard input" in read.lost[0].why
+
+
+def test_a_script_of_a_shell_that_is_not_read_needs_it_in_the_image() -> None:
+    """Its own commands are no programs that an image could lack."""
+    text = "#!/bin/tcsh -f\n#SBATCH -n 1\nsetenv A 1\npython a.py\n"
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    assert "the script is tcsh's: the image needs it" in notes
+    assert not [note for note in notes if "setenv" in note]

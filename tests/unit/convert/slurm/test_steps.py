@@ -365,7 +365,7 @@ def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
 )
 def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
     """A pod cannot use a file of it; another image stands there, and that is what is said."""
-    why = "this one has PyTorch alone: give one that has what the script's has besides PyTorch"
+    why = "this one has PyTorch alone: give one that has what the script's has, and PyTorch"
     assert (
         f"{why}, whose launcher starts the run"
         == _verdict(_convert("#SBATCH -n1", *rows), "the image").why

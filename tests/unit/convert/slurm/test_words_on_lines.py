@@ -298,3 +298,9 @@ def test_a_module_that_is_unloaded_need_not_be_in_the_image(row: str, *, loads: 
     """Only what is loaded has to come from somewhere."""
     why = _why(_convert(_NODE, row, "python a.py"), row)
     assert ("what it loads must be in the image" in why) is loads
+
+
+def test_what_is_said_of_an_activation_is_said_once() -> None:
+    """The sentence on conda's hook stood there twice."""
+    why = _why(_convert(_NODES, "conda activate llm", "srun torchrun a.py"), "conda activate")
+    assert why.count("conda shell.bash hook") == 1

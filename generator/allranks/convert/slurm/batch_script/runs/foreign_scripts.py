@@ -31,6 +31,8 @@ def read(reading: ScriptReading, interpreter: str) -> None:
     body.nodes, body.procs_per_node = 1, 1
     body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
     body.say(1, script.lines[0], Outcome.CARRIED, "script")
+    if not is_python:
+        body.notes.append(f"the script is {interpreter}'s: the image needs it")
 
 
 def _without_launcher_in_python(script: Script, text: str) -> str:

@@ -299,7 +299,7 @@ def _verdict_of(
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         own = statement.commands[0]
         is_own = environments.activates_own(own, _before(script, own))
-        why = why_of_image(script, own) or _ACTIVATED
+        why = why_of_image(script, own) or _ACTIVATED + _without_hook(script, own)
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
