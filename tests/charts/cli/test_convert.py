@@ -308,8 +308,13 @@ def test_the_job_of_a_chart_is_compared(cli: Any) -> None:
 
 # What a converted sample has otherwise than the pods of its own controller, and why that is so.
 DIFFERENCES = {
-    # A launcher with ranks has the GPUs of a host; its own template asked for none.
-    "pi": ["launcher: request nvidia.com/gpu", "launcher: limit nvidia.com/gpu"],
+    # A launcher with ranks has the GPUs of a host; its own template asked for none, and all pods of
+    # a job have the scheduler that its workers have.
+    "pi": [
+        "launcher: scheduler",
+        "launcher: request nvidia.com/gpu",
+        "launcher: limit nvidia.com/gpu",
+    ],
     # Its master has another image, which is said not to be carried.
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.

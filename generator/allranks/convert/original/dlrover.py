@@ -10,6 +10,8 @@ from allranks.convert.original.templates import main, name_of, replica_specs
 from allranks.k8s.fields import items, mapping, text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.convert.registry import Manifest
 
 
@@ -25,12 +27,13 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
         for key, value in mapping(manifest, "spec", "envs").items()
         if isinstance(value, dict)
     ]
+    specs = mapping(manifest, "spec", "replicaSpecs")
     return [
         OriginalPod(
             f"{name}-edljob-{role}-{index}",
             role,
             index,
-            _with(template, variables),
+            _scheduled(_with(template, variables), mapping(specs, role)),
             main(template, "main"),
         )
         for role, number, template in replica_specs(manifest, "replicaSpecs")
@@ -55,6 +58,14 @@ def _number(manifest: Manifest, role: str, number: int) -> int:
     chief = specs.get(names.ROLE_CHIEF)
     leads = isinstance(chief, dict) and not chief.get("replicas")
     return number - 1 if leads and role == names.ROLE_WORKER and number > 1 else number
+
+
+def _scheduled(template: dict[str, Any], replica: Mapping[str, Any]) -> dict[str, Any]:
+    """A template whose pods wait for the scheduler that a role names besides its template."""
+    scheduler = text(replica, "BatchScheduler") or text(replica, "batchScheduler")
+    if not scheduler:
+        return template
+    return {**template, "spec": {**template["spec"], "schedulerName": scheduler}}
 
 
 def _with(template: dict[str, Any], variables: list[dict[str, Any]]) -> dict[str, Any]:

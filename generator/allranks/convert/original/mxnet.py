@@ -12,7 +12,7 @@ from allranks.convert.original.templates import (
     replica_count,
     replica_specs,
 )
-from allranks.k8s.fields import count, items, mapping
+from allranks.k8s.fields import count, items, mapping, text
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
@@ -46,6 +46,9 @@ def pods_of_list(manifest: Manifest) -> list[OriginalPod]:
         (str(item.get("mxReplicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
         for item in replica_specs
     ]
+    scheduler = text(manifest, "spec", "schedulerName")
+    for _, _, template in replicas if scheduler else ():
+        template["spec"]["schedulerName"] = scheduler
     return _pods(manifest, replicas, (ports or [0])[0] or _OLD_PORT)
 
 
