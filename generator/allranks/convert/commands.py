@@ -151,12 +151,12 @@ def read(
     variables = dict(env or {})
     script = shell_arguments.script_of(words)
     if script is not None:
-        return _of_script(words, variables)
+        read_script = _with_arguments if script[2] else _of_script
+        return read_script(words, variables)
     program, _ = _of_words([_option(word, variables) for word in words], variables)
     command, is_changed = references.expanded(program.command, variables)
     if is_changed:
-        why = "Kubernetes put $(NAME) in; a shell does it here, in each process"
-        program = replace(program, command=command, changes=(*program.changes, why))
+        program = replace(program, command=command, changes=(*program.changes, _PUT_IN))
     return program
 
 
@@ -206,14 +206,14 @@ def _option(word: str, env: Mapping[str, str]) -> str:
 
 def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     """What the text of ``bash -c`` runs: its last command, after a setup."""
-    program, text, rest = shell_arguments.script_of(words) or ("", "", ())
+    program, text, _ = shell_arguments.script_of(words) or ("", "", ())
     text = references.in_shell(text, env)
-    whole = (*words[: len(words) - len(rest) - 1], text, *rest)
+    whole = (*words[:-1], text)
     parsed = shell.parse(text)
     if parsed and len(parsed) > 1 and (settings := shell_arguments.settings(words)):
         text = settings + text
         parsed = shell.parse(text)
-    if not parsed or rest or any(_runner(held) is not Runner.PLAIN for held in _held(parsed)):
+    if not parsed or any(_runner(held) is not Runner.PLAIN for held in _held(parsed)):
         return _whole(whole, text)
     variables = dict(env)
     for command in parsed:
@@ -307,6 +307,42 @@ def _ends_as_its_program(behind: Sequence[shell.ShellCommand]) -> bool:
 def _starts_ranks(command: shell.ShellCommand) -> bool:
     values = [word.value if word.value is not None else word.text for word in command.words]
     return _runner(_unwrapped(values)[1]) is not Runner.PLAIN
+
+
+def _with_arguments(words: Sequence[str], env: Mapping[str, str]) -> Program:
+    """A script as it is, with the words behind it, which may be the command that it runs: "$@"."""
+    _, text, rest = shell_arguments.script_of(words) or ("", "", ())
+    text = references.in_shell(text, env)
+    own = (*words[: len(words) - len(rest) - 1], text)
+    program = _whole((*own, *rest), text)
+    runners = {_runner(_unwrapped(rest[start:])[1]) for start in range(2) if rest[start:]}
+    if program.runner is Runner.PLAIN and _ARGUMENTS.search(text) and runners != {Runner.PLAIN}:
+        starts_mpi = bool(runners & {Runner.MPIRUN, Runner.HOROVODRUN})
+        note = "the script runs the words behind it, which start ranks: each pod runs it once"
+        program = replace(
+            program,
+            runner=Runner.MPIRUN if starts_mpi else Runner.NESTED,
+            notes=program.notes if starts_mpi else (note, *program.notes),
+        )
+    command, is_changed = _expanded_arguments(own, rest, env)
+    changes = (*program.changes, _PUT_IN) if is_changed else program.changes
+    return replace(program, command=command, changes=changes)
+
+
+# The words behind a script, in it: "$@", "${@:0}", "$0".
+_ARGUMENTS = re.compile(r"\$\{?[@*0-9]")
+_PUT_IN = "Kubernetes put $(NAME) in; a shell does it here, in each process"
+
+
+def _expanded_arguments(
+    script: tuple[str, ...], rest: tuple[str, ...], env: Mapping[str, str]
+) -> tuple[tuple[str, ...], bool]:
+    """A shell's words up to its script, with those behind it as its process gets them."""
+    expanded, is_changed = references.expanded(rest, env)
+    if not is_changed:
+        return (*script, *expanded), False
+    line = f"exec {as_shell(script)} {expanded[-1].removeprefix('exec ')}"
+    return (*expanded[:-1], line), True
 
 
 def _whole(words: tuple[str, ...], text: str) -> Program:
@@ -711,7 +747,9 @@ def arriving(
         return references.expanded(tuple(words), env or {})
     at = len(words) - len(script[2]) - 1
     text = references.in_shell(script[1], env or {})
-    return (*words[:at], text, *words[at + 1 :]), text != script[1]
+    own = (*words[:at], text)
+    expanded, is_changed = _expanded_arguments(own, script[2], env or {})
+    return expanded, is_changed or text != script[1]
 
 
 def _torchrun(

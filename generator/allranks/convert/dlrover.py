@@ -182,7 +182,7 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
         )
     if "max-restarts" in program.options:
-        fields.leave(source, _RESTARTS_OF_AGENT)
+        fields.leave(source, "; ".join((_RESTARTS_OF_AGENT, *program.changes[1:])))
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"

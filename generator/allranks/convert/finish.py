@@ -75,7 +75,6 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     queue_and_scheduler.note_workloads(fields)
     image_demands.note(fields)
     chart = chart or str(fields.values.get("workload") or "")
-    _note_limit(fields, chart)
     settle(fields, chart, name)
     namespace = _namespace(fields)
     return Conversion(
@@ -115,21 +114,6 @@ def _without_deadline(fields: Fields) -> None:
     if k8s.at(fields.values, *to) == 0:
         for path in fields.sources_of(dotted(to)):
             fields.change(path, "0 is no deadline here", dotted(to))
-
-
-def _note_limit(fields: Fields, chart: str) -> None:
-    """Say how often a pod is replaced where the report names the value, and the object does not."""
-    default = k8s.at(chart_defaults(chart), *_LIMIT) if chart in names.WORKLOADS else None
-    is_named = any(dotted(_LIMIT) in note for note in fields.notes) or any(
-        verdict.outcome is Outcome.CHANGED
-        for verdict in fields.verdicts()
-        if verdict.to == dotted(_LIMIT)
-    )
-    if default is not None and k8s.at(fields.values, *_LIMIT) is None and is_named:
-        fields.note(f"{dotted(_LIMIT)} is {default} where nothing sets it")
-
-
-_LIMIT = ("runPolicy", "backoffLimit")
 
 
 # Devices with several cores each, of which a process may have one.

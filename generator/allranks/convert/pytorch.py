@@ -121,8 +121,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     jobs.processes(fields, pod, program, count, source)
     kubeflow.run_policy(fields, ("spec", "runPolicy"))
     if kubeflow.leaves_pods(fields):
+        # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
+        waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
         of_workers = "without a Master a PyTorchJob is done when all of its workers are"
-        end_of_run.note(fields, end_of_run.OF_OPERATOR if "Master" in roles else of_workers)
+        end_of_run.note(fields, of_workers if waits else end_of_run.OF_OPERATOR)
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
     ]

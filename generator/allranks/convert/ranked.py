@@ -1,7 +1,8 @@
 """XGBoostJob, PaddleJob and JAXJob of Kubeflow v1: pods with one process each, and a rank.
 
 The elastic chart's framework `pytorch` tells each pod MASTER_ADDR, MASTER_PORT, RANK and
-WORLD_SIZE, which is what XGBoost's programs read; Paddle and JAX are told the same by other names.
+WORLD_SIZE, which is what XGBoost's programs read; Paddle and JAX are told the same by other names
+(kubeflow/training-operator, pkg/controller.v1/paddlepaddle/envvar.go and jax/envvar.go).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import finish, kubeflow, pods, roles
+from allranks.convert import finish, kubeflow, pods, roles, shell
 from allranks.convert.verdicts import METADATA, Conversion, Fields, Rule, Rules, carried, changed
 from allranks.errors import InputError
 
@@ -41,11 +42,14 @@ _SPECS = {
 }
 _EXPORTS = {
     "XGBoostJob": "",
-    "PaddleJob": 'PADDLE_MASTER="$MASTER_ADDR:$MASTER_PORT" PADDLE_NNODES="$WORLD_SIZE" '
-    'PADDLE_TRAINER_ID="$RANK" PADDLE_TRAINERS_NUM="$WORLD_SIZE"',
+    # Its launcher serves the rendezvous where the address is its own, and knows no name for that.
+    "PaddleJob": 'PADDLE_MASTER="$([ "$RANK" = 0 ] && echo "$ALLRANKS_POD_IP" || '
+    'echo "$MASTER_ADDR"):$MASTER_PORT" PADDLE_NNODES="$WORLD_SIZE"',
     "JAXJob": 'COORDINATOR_ADDRESS="$MASTER_ADDR" COORDINATOR_PORT="$MASTER_PORT" '
     'NUM_PROCESSES="$WORLD_SIZE" PROCESS_ID="$RANK"',
 }
+# A master of Paddle's has a server, and a worker a trainer: that makes the launcher start both.
+_EXPORTS_OF_SERVERS = {"ps": "PADDLE_SERVER_NUM=1", "worker": "PADDLE_TRAINER_NUM=1"}
 _CONTAINERS = {"XGBoostJob": "xgboost", "PaddleJob": "paddle", "JAXJob": "jax"}
 FIELDS: dict[str, tuple[Rule, ...]] = {
     kind: _fields(f"spec.{specs}") for kind, specs in _SPECS.items()
@@ -74,10 +78,16 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     path: FieldPath = ("spec", _SPECS[kind])
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
-    own_roles = _alike(fields, own_roles)
+    own_roles = _alike(fields, own_roles, has_servers=kind == "PaddleJob")
     templates = roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
-    if _EXPORTS[kind]:
+    if kind == "PaddleJob":
+        name = shell.quote(fields.text("metadata", "name"))
+        has_servers = any(role.name == "ps" for role in own_roles)
+        of_roles = _EXPORTS_OF_SERVERS if has_servers else None
+        roles.wrap(fields, f"PADDLE_JOB_ID={name} {_EXPORTS[kind]}", of_roles)
+    elif _EXPORTS[kind]:
         roles.wrap(fields, _EXPORTS[kind])
+    if _EXPORTS[kind]:
         fields.note(
             "the variables of the old operator are made of MASTER_ADDR, RANK and WORLD_SIZE"
         )
@@ -95,8 +105,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     return finish.conversion(fields)
 
 
-def _alike(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
-    """The roles; a master that has the workers' template is the first of them."""
+def _alike(fields: Fields, own_roles: list[roles.Role], *, has_servers: bool) -> list[roles.Role]:
+    """The roles; a master that has the workers' template, and serves nothing, is their first."""
     by_name = {role.name: role for role in own_roles}
     master, worker = by_name.get("ps"), by_name.get("worker")
     if worker is None:
@@ -105,6 +115,8 @@ def _alike(fields: Fields, own_roles: list[roles.Role]) -> list[roles.Role]:
         return [replace(master, name="worker")]
     if master is None:
         return [worker]
+    if has_servers:
+        return own_roles
     if fields.get(*master.template) == fields.get(*worker.template):
         fields.change(master.template, "it is the workers' template, which stands for both")
         why = "the master is the first of the workers"

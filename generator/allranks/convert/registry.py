@@ -19,6 +19,7 @@ from allranks.convert import (
     missing_volumes,
     mounted_files,
     related_objects,
+    retry_limits,
     unknown_fields,
     unquoted_names,
     watched_keys,
@@ -368,6 +369,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)
     conversion = kubeflow_pod_names.checked(conversion, document.data)
+    conversion = retry_limits.noted(conversion)
     conversion = mounted_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     conversion = managed_by.checked(conversion, document.data)

@@ -205,16 +205,20 @@ def wrapped(words: Sequence[str], exports: str) -> list[str]:
     return [*words[:at], "sh", "-c", f'export {exports}; exec "$@"', "sh", *words[at:]]
 
 
-def wrap(fields: Fields, exports: str) -> None:
+def wrap(fields: Fields, exports: str, of_roles: Mapping[str, str] | None = None) -> None:
     """Wrap the command of all roles so that more variables are set.
 
     Args:
         fields: the object, converted.
         exports: the assignments, as a shell has them.
+        of_roles: more of them, by the role that alone has them.
     """
     values: dict[str, Any] = fields.values
-    fields.put(("command",), wrapped(values["command"], exports))
+    shared, own_exports = values["command"], of_roles or {}
+    own = f"{exports} {own_exports.get(WORKER, '')}".strip()
+    fields.put(("command",), wrapped(shared, own))
     for name, role in values.get("elastic", {}).get("roles", {}).items():
-        if role.get("command"):
-            command = wrapped(role["command"], exports)
+        if role.get("command") or name in own_exports:
+            own = f"{exports} {own_exports.get(name, '')}".strip()
+            command = wrapped(role.get("command") or shared, own)
             fields.put(("elastic", "roles", name, "command"), command)

@@ -40,8 +40,9 @@ FIELDS: tuple[Rule, ...] = (
 )
 _RULES = Rules(FIELDS)
 _FOR_EVER = (
-    "as before, its pods start anew for ever, whatever runPolicy.backoffLimit says, and stay when "
-    "the training is done: set torchrun.controller to Job for a run that ends"
+    "as before, its pods start anew for ever where they fail, whatever runPolicy.backoffLimit says; "
+    "when the training is done they stay, and do not train again as they did: set "
+    "torchrun.controller to Job for a run that ends"
 )
 
 

@@ -28,7 +28,7 @@ from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, ca
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
@@ -39,6 +39,12 @@ _PLUGINS: FieldPath = ("spec", "plugins")
 _FAILURE = (
     "a pod that fails is replaced as often as runPolicy.backoffLimit says, and the ranks start anew"
 )
+_OF_TRIALS = (
+    "the pod of a trial that fails is replaced, as often as runPolicy.backoffLimit says, and the "
+    "other trials go on"
+)
+_ENDS = "the job is done when its launcher, its lead or its first rank is"
+_TRIALS_END = "the run is done when all of its trials are"
 _GANG = "the gang has all pods of the job"
 _NAMES = "the chart makes the names by which the pods find each other"
 _KEYS = "the mpi chart makes the keys, and runs sshd itself"
@@ -257,6 +263,20 @@ def _without_gang(fields: Fields, gangs: Sequence[FieldPath]) -> None:
             fields.leave(path, "the pods are trials of a sweep, and each starts where it has room")
 
 
+def _is_sweep(fields: Fields) -> bool:
+    return bool(fields.values.get("workload") == "sweep")
+
+
+def _say_of_restart(
+    fields: Fields, policy: FieldPath, events: Collection[str], *, is_of_failure: bool
+) -> None:
+    """Say what becomes of a policy that restarts tasks or the job."""
+    if not is_of_failure:
+        fields.change(policy, _EVICTED if "PodEvicted" in events else _NO_EVENT)
+    elif _is_sweep(fields):
+        fields.change(policy, _OF_TRIALS, "runPolicy.backoffLimit")
+
+
 def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]) -> None:
     """What becomes of a job when a pod of it fails or ends.
 
@@ -279,8 +299,8 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
             is_of_failure = not events or not events <= _NO_FAILURE
             restarts_something = str(action).startswith("Restart")
             starts_anew |= restarts_something and is_of_failure
-            if restarts_something and not is_of_failure:
-                fields.change(here, _EVICTED if "PodEvicted" in events else _NO_EVENT)
+            if restarts_something:
+                _say_of_restart(fields, here, events, is_of_failure=is_of_failure)
             if isinstance(code, int) and action in _GIVING_UP and code in job.EXIT_CODES:
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
@@ -291,9 +311,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                     fields.change(here, _EVICTED_ALONE, "runPolicy.backoffLimit")
             elif "TaskCompleted" in events and action in _ENDING:
                 ends_early = True
-                fields.change(
-                    here, "the job is done when its launcher, its lead or its first rank is"
-                )
+                fields.change(here, _TRIALS_END if _is_sweep(fields) else _ENDS)
             elif policy.get("timeout"):
                 fields.leave((*here, "timeout"), "no event waits here")
     if not ends_early:

@@ -94,3 +94,33 @@ def test_words_that_a_shell_makes_follow_the_local_rank(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "LOCAL_RANK": "3", "NAME": "n m"}
     run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
     assert ["--local-rank=3", "--x", "$HOME it", "n m"] == run.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("script", "rest", "runner"),
+    [
+        ('nvidia-smi; "${@:0}"', ["torchrun", "t.py"], Runner.NESTED),
+        ('exec "$0" "$@"', ["torchrun", "t.py"], Runner.NESTED),
+        ('sleep 1; "$@"', ["sh", "accelerate", "launch", "t.py"], Runner.NESTED),
+        ('sleep 1; "$@"', ["sh", "mpirun", "-n", "2", "./a"], Runner.MPIRUN),
+        ("python t.py", ["torchrun", "t.py"], Runner.PLAIN),
+        ('python t.py "$@"', ["sh", "--lr", "1"], Runner.PLAIN),
+    ],
+)
+def test_a_script_may_run_the_words_behind_it(script: str, rest: list[str], runner: Runner) -> None:
+    """They start ranks where they are a launcher's, and the script reads them."""
+    program = commands.read(["bash", "-c", script, *rest])
+    assert (runner, ("bash", "-c", script, *rest)) == (program.runner, program.command)
+
+
+def test_words_behind_a_script_are_what_kubernetes_makes_of_them(tmp_path: Path) -> None:
+    """$(NAME) is the variable's text, whoever sets it, and $$ one dollar."""
+    words = ["sh", "-c", 'printf \'%s;\' "$0" "$@" $((1 + 1))']
+    words += ["$(A) b", "--x=$(NODE_RANK)", "$$(A)", "'q' $HOME"]
+    env = {"PATH": os.environ["PATH"], "A": "a", "NODE_RANK": "3", "HOME": str(tmp_path)}
+    for command in (
+        commands.read(words, (), {"A": "a"}).command,
+        commands.arriving(words, {"A": "a"})[0],
+    ):
+        run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        assert "a b;--x=3;$(A);'q' $HOME;2;" == run.stdout

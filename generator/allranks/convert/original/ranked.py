@@ -27,7 +27,9 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     replicas = list(replica_specs(manifest, _KEYS[str(manifest.get("kind"))]))
     replicas.sort(key=lambda item: item[0] != "Master")
     total = sum(number for _, number, _ in replicas)
-    alike = len({repr(template["spec"]) for _, _, template in replicas}) == 1
+    kind = manifest.get("kind")
+    has_servers = kind == "PaddleJob" and any(role == "Master" for role, _, _ in replicas)
+    alike = not has_servers and len({repr(template["spec"]) for _, _, template in replicas}) == 1
     result: list[OriginalPod] = []
     for role, number, template in replicas:
         for index in range(number):
