@@ -40,8 +40,8 @@ FIELDS: tuple[Rule, ...] = (
 )
 _RULES = Rules(FIELDS)
 _FOR_EVER = (
-    "as before, its pods start anew for ever where they fail, whatever runPolicy.backoffLimit says; "
-    "when the training is done they stay, and do not train again as they did: set "
+    "as before, its pods start anew for ever where they fail, whatever runPolicy.backoffLimit "
+    "says; when the training is done they stay, and do not train again as they did: set "
     "torchrun.controller to Job for a run that ends"
 )
 
