@@ -71,6 +71,7 @@ def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = 
     mount_paths.note_hidden(fields)
     queue_and_scheduler.settle(fields)
     queue_and_scheduler.keep_pod_group(fields)
+    queue_and_scheduler.note_gang(fields)
     queue_and_scheduler.keep_pod_priority(fields)
     queue_and_scheduler.note_workloads(fields)
     image_demands.note(fields)

@@ -175,12 +175,13 @@ def restart_policy(
     policy = fields.get(*path)
     limit = fields.values.get("runPolicy", {}).get("backoffLimit")
     if policy == "Never":
-        if limit is None and gives_up:
-            fields.put(("runPolicy", "backoffLimit"), 0, path)
         fields.say(path, Outcome.CARRIED, "runPolicy.backoffLimit")
-    elif policy is None and is_never and limit is None:
-        fields.put(("runPolicy", "backoffLimit"), 0)
-        fields.note(_NEVER)
+        if gives_up:
+            _give_up(fields, path)
+    elif policy is None and is_never:
+        _give_up(fields)
+        if limit is None:
+            fields.note(_NEVER)
     elif policy == "ExitCode":
         fields.put(("runPolicy", "fatalExitCodes"), list(PERMANENT), path)
         why = "codes from 1 to 127 are not tried again"
@@ -191,6 +192,27 @@ def restart_policy(
         why = "a pod that fails is replaced, at most so many times; the old operator restarted its "
         why += "container" + (", without a limit" if limit is None and gives_up else "")
         fields.change(path, why, "runPolicy.backoffLimit")
+
+
+def _give_up(fields: Fields, path: FieldPath = ()) -> None:
+    """Have the job fail with its first pod that does.
+
+    The operator looks at its limit only where it makes a pod anew, which it does not with Never.
+
+    Args:
+        fields: the object.
+        path: the policy; () where it is not there.
+    """
+    for limit in fields.sources_of(_LIMIT):
+        if limit[-1] == "backoffLimit" and fields.number(*limit):
+            fields.change(limit, _GIVES_UP, _LIMIT)
+    fields.put(("runPolicy", "backoffLimit"), 0, path)
+
+
+_LIMIT = "runPolicy.backoffLimit"
+_GIVES_UP = (
+    "with restartPolicy Never the job fails with its first pod that does, whatever this says"
+)
 
 
 def refuse_old(fields: Fields) -> None:

@@ -160,6 +160,38 @@ def keep_pod_group(fields: Fields) -> None:
         fields.put(("scheduling", "schedulerName"), schedulers.pop())
 
 
+def note_gang(fields: Fields) -> None:
+    """Say that the pods start together, where the object names a scheduler of gangs and no gang.
+
+    Args:
+        fields: the object, converted.
+    """
+    dialect = k8s.text(fields.values, "scheduling", "dialect")
+    names_gang = any(next(_keys(fields.source, key), None) for key in _GANG_KEYS)
+    is_alone = fields.values.get("workload") == "torchrun" and fields.values.get("nodes") == 1
+    if dialect in _DIALECTS and not names_gang and not is_alone:
+        fields.note(
+            f"scheduling.dialect {dialect} makes a gang of the pods, which start together: without "
+            "a gang of the old operator's each started where there was room; for that, leave the "
+            "dialect out and set scheduling.schedulerName"
+        )
+
+
+# What says that pods are a gang, in the objects of all operators.
+_GANG_KEYS = ("schedulingPolicy", "minAvailable", "minMember", "podGroupPolicy", "BatchScheduler")
+
+
+def _keys(node: Any, key: str) -> Iterator[str]:
+    """A key wherever an object has it."""
+    if isinstance(node, dict):
+        yield from (key for own in node if own == key)
+        for value in node.values():
+            yield from _keys(value, key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _keys(item, key)
+
+
 def _places(node: Any, path: FieldPath, key: str) -> Iterator[FieldPath]:
     """Where an object has a text by a key, besides in its metadata."""
     for step, value in node.items() if isinstance(node, dict) else enumerate(node):

@@ -1385,3 +1385,32 @@ def test_a_number_that_the_object_has_is_not_said_to_be_the_charts() -> None:
     spec = "{completions: 2, completionMode: Indexed, backoffLimit: 0, TEMPLATE}"
     conversion = text_as_jobs(text.replace("SPEC", spec).replace("TEMPLATE", TEMPLATE))
     assert not any("where nothing sets it" in note for note in conversion.conversions[0].notes)
+
+
+@pytest.mark.parametrize("policy", ["restartPolicy: Never, ", ""])
+def test_a_job_that_gives_up_with_its_first_pod_has_no_retries(policy: str) -> None:
+    """Whatever its backoffLimit is: the operator makes no pod anew with Never."""
+    template = TEMPLATE.replace("pytorch", "tensorflow").replace("torchrun, a", "./a")
+    spec = (
+        f"{{runPolicy: {{backoffLimit: 10}}, tfReplicaSpecs: {{Worker: {{{policy}{template}}}}}}}"
+    )
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v1").replace("KIND", "TFJob")
+    conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
+    assert 0 == conversion.values["runPolicy"]["backoffLimit"]
+    limits = [verdict for verdict in conversion.verdicts if verdict.keys[-1] == "backoffLimit"]
+    assert [Outcome.CHANGED] == [verdict.outcome for verdict in limits]
+    assert "restartPolicy Never" in limits[0].why
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_noted"),
+    [("", True), ("runPolicy: {schedulingPolicy: {minAvailable: 2}}, ", False)],
+)
+def test_pods_that_become_a_gang_are_said_to(policy: str, *, is_noted: bool) -> None:
+    """The scheduler's name alone makes none, without the operator's own."""
+    template = TEMPLATE.replace("spec: {c", "spec: {schedulerName: volcano, c")
+    spec = f"{{{policy}pytorchReplicaSpecs: {{Worker: {{replicas: 2, {template}}}}}}}"
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v1").replace("KIND", "PyTorchJob")
+    conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
+    assert "volcano" == conversion.values["scheduling"]["dialect"]
+    assert is_noted is any("makes a gang of the pods" in note for note in conversion.notes)
