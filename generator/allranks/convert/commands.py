@@ -12,6 +12,7 @@ It is long, because the launchers know of each other: what is behind one may be 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -117,7 +118,16 @@ _RUNNERS = {
     "deepspeed": Runner.DEEPSPEED,
     "srun": Runner.SRUN,
     "ft_launcher": Runner.NESTED,  # NVIDIA's resiliency extension has a torchrun of its own
+    # Programs that start torchrun or accelerate themselves, for the GPUs of their machine.
+    **dict.fromkeys(
+        ("llamafactory-cli", "lmf", "colossalai", "swift", "axolotl", "xtuner", "oumi", "trl"),
+        Runner.NESTED,
+    ),
 }
+# What a shell makes torchrun of: $(which torchrun), ${TORCHRUN:-torchrun}.
+_TORCHRUN_IN_SHELL = re.compile(r"(?:[$`].*\s|:-)torchrun(?![\w.-])")
+# Text of Python's that starts a launcher.
+_LAUNCHES = re.compile(r"torchrun|torch\.distributed\.run|accelerate.{1,5}launch|deepspeed")
 # What a rank is told, and a setup is not.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "PET_*")
 _OF_TASKS = ("SLURM_PROCID", "SLURM_LOCALID")  # each rank's of srun
@@ -179,6 +189,24 @@ def shell_scripts(words: Sequence[str]) -> list[str]:
     script = shell_arguments.script_of(words)
     parsed = [list(words)] if script is None else map(_texts, shell.parse(script[1]) or ())
     return [file for texts in parsed if (file := _shell_script(_unwrapped(texts)[1]))]
+
+
+def shell_in_pipe(words: Sequence[str]) -> str:
+    """The shell of a container's words that runs what it reads: ``wget URL | bash``; "" for none.
+
+    Args:
+        words: the words.
+    """
+    script = shell_arguments.script_of(words)
+    parsed = (shell.parse(script[1]) or []) if script is not None else []
+    for before, command in itertools.pairwise(parsed):
+        names = [word for word in _texts(command)[1:] if not word.startswith("-")]
+        is_shell = command.program in shell_arguments.SHELLS and (
+            not names or "-s" in _texts(command)
+        )
+        if before.after in ("|", "|&") and is_shell:
+            return command.program
+    return ""
 
 
 def _shell_script(words: Sequence[str]) -> str:
@@ -568,12 +596,19 @@ def _runner(words: Sequence[str]) -> Runner:
     if start := environment_runners.program_start([program, *words[1:]]):
         runner = _runner(words[start:])
         return Runner.NESTED if runner is Runner.TORCHRUN else runner
-    if is_tune(words) or program in _TORCHRUNS or module in _TORCH_MODULES:
+    if is_tune(words) or _torchrun_place(words):
         return Runner.TORCHRUN
     if program == "accelerate" and "launch" not in words[1:2]:
         return Runner.PLAIN
+    return _runner_of_name(words, program, module)
+
+
+def _runner_of_name(words: Sequence[str], program: str, module: str) -> Runner:
+    """What a launcher that is no torchrun starts, by its name or its module's."""
     if module.startswith("accelerate.commands.launch"):
         return Runner.ACCELERATE
+    if module.startswith("torch.distributed.") or any(map(_TORCHRUN_IN_SHELL.search, words[:2])):
+        return Runner.NESTED
     runner = Runner.COMPOSER if is_composer(words) else _RUNNERS.get(program, Runner.PLAIN)
     return _runner_within(words) if runner is Runner.PLAIN else runner
 
@@ -598,6 +633,8 @@ _TORCHRUNS = ("torchrun", "dlrover-run", "hyperpodrun", "torchrun_jsc")
 
 def _starts_torchrun(words: Sequence[str]) -> bool:
     """Whether a program of another kind is given a torchrun to start, as a profiler is."""
+    if _PYTHON.fullmatch(words[0]) and words[_script_place(words) :][:1] == ["-c"]:
+        return _LAUNCHES.search(" ".join(words)) is not None
     if _PYTHON.fullmatch(words[0]) or program_name(words[0]) in (
         *shell_arguments.SHELLS,
         "echo",
@@ -634,12 +671,37 @@ def _module(words: Sequence[str]) -> str | None:
 def _module_place(words: Sequence[str]) -> int | None:
     if not words or not _PYTHON.fullmatch(words[0]):
         return None
-    for at in range(1, len(words) - 1):
-        if words[at] == "-m":
-            return at + 1
-        if not words[at].startswith("-"):
-            return None
-    return None
+    at = _script_place(words)
+    return at + 1 if words[at : at + 1] == ["-m"] and at + 1 < len(words) else None
+
+
+def _script_place(words: Sequence[str]) -> int:
+    """Where Python's options end: at its script, or at ``-m`` or ``-c``; the end for neither."""
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "-c", "-"):
+        at += 1 + (words[at] in _PYTHON_OPTIONS)
+    return min(at, len(words))
+
+
+# Python's options that take the next word.
+_PYTHON_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
+
+
+def _torchrun_place(words: Sequence[str]) -> int:
+    """Where torchrun's own words begin; 0 where the words are none of torchrun's.
+
+    ``torchrun``, ``python -m torch.distributed.run``, ``python /usr/bin/torchrun``.
+    """
+    if not words:
+        return 0
+    if program_name(words[0]) in _TORCHRUNS:
+        return 1
+    if not _PYTHON.fullmatch(words[0]):
+        return 0
+    at = _script_place(words)
+    if _module(words) in _TORCH_MODULES:
+        return at + 2
+    return at + 1 if at < len(words) and program_name(words[at]) in _TORCHRUNS else 0
 
 
 def _of_words(
@@ -649,9 +711,8 @@ def _of_words(
     wrappers, inner = _unwrapped(words)
     runner = _runner(inner)
     if runner is Runner.TORCHRUN:
-        place = _module_place(inner)
-        start = 1 if place is None else place + 1
-        before: tuple[str, ...] = (inner[0] if place is not None else "python3", "-u")
+        start = _torchrun_place(inner)
+        before: tuple[str, ...] = (inner[0] if _PYTHON.fullmatch(inner[0]) else "python3", "-u")
         if is_tune(inner):
             start, before = 2, tuple(inner[:2])  # without flags, it runs its recipe itself
         program, count = _torchrun(inner[start:], before, env)

@@ -62,6 +62,8 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
         return runs
     paths = {path for _, path, _ in _texts(fields, container, context)}
     missing_files = [path for path in commands.shell_scripts(runs.command) if path not in paths]
+    if piped := commands.shell_in_pipe(runs.command):
+        missing_files.append(f"the {piped} behind the |")
     if not missing_files:
         return runs
     note = (

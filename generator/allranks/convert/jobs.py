@@ -14,6 +14,7 @@ from allranks.convert import (
     image_demands,
     local_ranks,
     nested_launcher,
+    option_variables,
     outside_variables,
     pods,
     references,
@@ -192,6 +193,8 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
         fields.put(("workingDir",), runs.working_dir, source)
     for key, value in runs.values.items():
         fields.put(("torchrun", key), value, source)
+    if fields.values.get("workload") == "torchrun":
+        option_variables.put(fields, pod, runs)
     lost = [reason for reason in runs.lost if not reason.startswith(_ONLY_NAMES)]
     why = "; ".join((*runs.changes, *(reason for reason in runs.lost if reason not in lost)))
     if runs.is_nested:

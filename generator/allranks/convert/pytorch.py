@@ -407,14 +407,15 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
 def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
     """Say where pods that were told nothing of each other train together here."""
     nodes = fields.values["nodes"]
-    if not program.is_alone or nodes == 1:
+    if nodes == 1 or not (program.is_alone or program.workload == "mpi"):
         return
+    why = f"its deepspeed names no hosts: each of {plural(nodes, 'pod')} trained by itself; here "
+    why += "all of them train together"
+    if program.workload == "mpi":
+        why = f"each of {plural(nodes, 'pod')} called it by itself; here a launcher calls it once, "
+        why += "and its ranks are on all of them"
     for key in ("command", "args"):
-        fields.leave(
-            (*pod.container, key),
-            f"its deepspeed names no hosts: each of {plural(nodes, 'pod')} trained by itself; here "
-            "all of them train together",
-        )
+        fields.leave((*pod.container, key), why)
 
 
 def _with_processes(program: commands.Program, processes: str) -> commands.Program:

@@ -168,6 +168,7 @@ def note_gang(fields: Fields) -> None:
     """
     dialect = k8s.text(fields.values, "scheduling", "dialect")
     names_gang = any(next(_keys(fields.source, key), None) for key in _GANG_KEYS)
+    names_gang |= "batch.volcano.sh/" in _versions(fields.source)  # its webhook says minAvailable
     is_alone = fields.values.get("workload") == "torchrun" and fields.values.get("nodes") == 1
     if dialect in _DIALECTS and not names_gang and not is_alone:
         fields.note(

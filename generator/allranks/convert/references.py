@@ -17,6 +17,16 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
 
 
+# Variables that controllers of training set in a container, so that Kubernetes puts them in.
+_OF_CONTROLLERS = re.compile(
+    r"MASTER_(?:ADDR|PORT)|(?:NODE_|GROUP_|LOCAL_)?RANK|(?:LOCAL_|GROUP_)?WORLD_SIZE|TF_CONFIG"
+    r"|JOB_COMPLETION_INDEX|NUM_PROCESSES|PROCESS_ID|COORDINATOR_(?:ADDRESS|PORT)"
+    r"|(?:PET|DMLC|VC|VK|LWS|PADDLE|K_MPI|OMPI|JOBSET|WORKER|SLURM|TORCHX)_[A-Z0-9_]+"
+)
+# What a process has of its system or a shell, and Kubernetes does not put in.
+_OF_SHELL = ("HOSTNAME", "PATH", "HOME", "PWD", "USER", "SHELL")
+
+
 def number(text: str, env: Mapping[str, str] | None = None) -> int | None:
     """The whole number that a word stands for.
 
@@ -160,8 +170,7 @@ def expanded(words: tuple[str, ...], names: Container[str] = ()) -> tuple[tuple[
     """Words with $(NAME) as a shell's command that puts the variables in.
 
     To Kubernetes $(NAME) of no variable is text. A name that the container may have of elsewhere (a
-    ConfigMap, a field) becomes that text where it has it not; one in capitals is taken for a
-    variable that the old controller sets.
+    ConfigMap, a field) becomes that text where it has it not; what an old controller sets is there.
 
     Args:
         words: a container's words, in which Kubernetes puts variables.
@@ -184,8 +193,10 @@ def expanded(words: tuple[str, ...], names: Container[str] = ()) -> tuple[tuple[
             text += shell.quote(literal) if literal else ""
             if not name:
                 text += "'$'"
-            elif name in names or _VARIABLE.fullmatch(name):
+            elif name in names or _OF_CONTROLLERS.fullmatch(name):
                 text += '"${' + name + '}"'
+            elif name in _OF_SHELL:
+                text += shell.quote(match[0])
             else:
                 text += '"${' + name + "-\\$(" + name + ')}"'
             last = match.end()

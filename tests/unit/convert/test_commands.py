@@ -410,8 +410,18 @@ def test_what_a_shell_does_itself_is_left_to_the_script(last: str) -> None:
 
 def test_variables_that_kubernetes_put_in() -> None:
     """$(NAME) becomes a shell's, and every other word stays as it was typed."""
-    program = commands.read(["python", "t.py", "--a=$(X) y", "$$(Z)", "'"])
-    assert ("sh", "-c", "exec python t.py --a=\"${X}\"' y' '$''(Z)' ''\"'\"''") == program.command
+    program = commands.read(["python", "t.py", "--a=$(RANK) y", "$$(Z)", "'"])
+    own = "exec python t.py --a=\"${RANK}\"' y' '$''(Z)' ''\"'\"''"
+    assert ("sh", "-c", own) == program.command
+
+
+def test_variables_that_no_container_has_are_text() -> None:
+    """Kubernetes leaves $(NAME) of none as it is; one that may be of elsewhere is put in."""
+    words = ["sh", "-c", "printf '%s;' \"$@\"", "sh", "$(OUT)/$(UNSET)", "$(HOSTNAME)", "$(OTHER)"]
+    program = commands.read(words, (), {"OUT": "/out"})
+    env = {"PATH": os.environ["PATH"], "OUT": "/out", "HOSTNAME": "pod", "OTHER": "of a map"}
+    run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
+    assert "/out/$(UNSET);$(HOSTNAME);of a map;" == run.stdout
 
 
 NUMBERS = [

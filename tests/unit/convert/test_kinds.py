@@ -1414,3 +1414,34 @@ def test_pods_that_become_a_gang_are_said_to(policy: str, *, is_noted: bool) -> 
     conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
     assert "volcano" == conversion.values["scheduling"]["dialect"]
     assert is_noted is any("makes a gang of the pods" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["torchrun", "a"], {"maxRestarts": 9, "logDir": "/logs", "tee": "3"}),
+        (["torchrun", "--max-restarts=1", "a"], {"maxRestarts": 1, "logDir": "/logs", "tee": "3"}),
+        (["bash", "-c", "torchrun a && cp b c"], {}),
+    ],
+)
+def test_options_of_torchrun_s_may_be_variables(words: list[str], values: dict[str, Any]) -> None:
+    """They are the chart's options; a torchrun of the command's own does not have them."""
+    env = "env: [{name: PET_MAX_RESTARTS, value: '9'}, {name: PET_LOG_DIR, value: /logs}, "
+    env += "{name: PET_TEE, value: '3'}, {name: PET_RDZV_ID, value: x}]"
+    template = TEMPLATE.replace("[torchrun, a]", f"{words}, {env}")
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v1").replace("KIND", "PyTorchJob")
+    spec = f"{{pytorchReplicaSpecs: {{Worker: {{replicas: 2, {template}}}}}}}"
+    conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
+    torchrun = conversion.values["torchrun"]
+    assert values == {key: torchrun[key] for key in values}
+    assert (not values) is any("write --log-dir" in verdict.why for verdict in conversion.lost)
+
+
+def test_pods_that_each_call_mpirun_are_said_to_become_one_job() -> None:
+    """Each of them ran its own ranks."""
+    template = TEMPLATE.replace("torchrun, a", "mpirun, -n, '2', ./a")
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v1").replace("KIND", "PyTorchJob")
+    spec = f"{{pytorchReplicaSpecs: {{Worker: {{replicas: 3, {template}}}}}}}"
+    conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
+    assert "mpi" == conversion.values["workload"]
+    assert any("each of 3 pods called it by itself" in verdict.why for verdict in conversion.lost)

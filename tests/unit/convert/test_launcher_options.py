@@ -124,3 +124,35 @@ def test_words_behind_a_script_are_what_kubernetes_makes_of_them(tmp_path: Path)
     ):
         run = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
         assert "a b;--x=3;$(A);'q' $HOME;2;" == run.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "runner"),
+    [
+        (["python3", "-X", "dev", "-m", "torch.distributed.run", "t.py"], Runner.TORCHRUN),
+        (["python", "-W", "ignore", "-m", "torch.distributed.run", "t.py"], Runner.TORCHRUN),
+        (["python", "/usr/bin/torchrun", "--nnodes=2", "t.py"], Runner.TORCHRUN),
+        (["bash", "-c", "exec $(which torchrun) t.py"], Runner.NESTED),
+        (["bash", "-c", "${TORCHRUN:-torchrun} t.py"], Runner.NESTED),
+        (["bash", "-c", "cd /w; python $(which torchrun) t.py"], Runner.NESTED),
+        (["python", "-c", "subprocess.run(['torchrun', 't.py'])"], Runner.NESTED),
+        (["llamafactory-cli", "train", "x.yaml"], Runner.NESTED),
+        (["python", "t.py", "--launcher", "torchrun"], Runner.PLAIN),
+        (["python", "-W", "ignore", "t.py"], Runner.PLAIN),
+    ],
+)
+def test_a_torchrun_is_known_in_each_form(words: list[str], runner: Runner) -> None:
+    """A plain program's would read what the chart's own torchrun is told."""
+    program = commands.read(words)
+    assert runner is program.runner
+    if runner is Runner.TORCHRUN:
+        assert (words[0], "-u", "t.py") == program.command
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [("wget -qO- u | bash", "bash"), ("curl u | sh -s -- a", "sh"), ("cat a | bash b.sh", "")],
+)
+def test_a_shell_may_read_what_it_runs(line: str, program: str) -> None:
+    """What that is, the input has not."""
+    assert program == commands.shell_in_pipe(["bash", "-c", line])
