@@ -88,9 +88,9 @@ def test_the_tasks_of_the_step_ask_for_their_cpus() -> None:
 def test_a_variable_that_is_removed_is_no_value_of_the_run(removing: str) -> None:
     """It is set and removed where the script does so, in its order."""
     conversion = _convert(_TASKS, removing, "export A=1 B=2", "export C=3", "srun python a.py")
-    assert conversion.values["env"] == {"C": "3"}
+    assert conversion.values["env"] == {"B": "2", "C": "3"}
     whole = removing.replace("declare", "declare -g")
-    assert f"{whole}\nexport A=1 B=2" in conversion.values["setup"]
+    assert f"{whole}\nexport A=1\n" in conversion.values["setup"]
     conversion = _convert(_TASKS, "export A=1", removing, "A=5 srun python a.py")
     assert "env" not in conversion.values
     assert "A=5" in " ".join(conversion.values["command"])

@@ -74,8 +74,8 @@ def test_what_a_program_may_read_is_exported_though_it_is_in_its_words() -> None
 def test_a_variable_that_is_read_before_it_is_set_is_set_there(reading: str) -> None:
     """As a value of the run it would be set from the beginning."""
     conversion = _convert(_TASKS, reading, "export A=3 B=4", "export C=5", "srun python a.py $OLD")
-    assert conversion.values["env"] == {"C": "5"}
-    assert f"{reading}\nexport A=3 B=4" in conversion.values["setup"]
+    assert conversion.values["env"] == {"B": "4", "C": "5"}
+    assert f"{reading}\nexport A=3\n" in conversion.values["setup"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
 from allranks.convert.slurm import blanks
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import assignment_lists, shell_text, words
 
 if TYPE_CHECKING:
     from allranks.convert.scanner import Command, Statement
@@ -54,7 +54,7 @@ def interpreter(first_line: str) -> str:
 def parsed(script: Script) -> Script:
     """A script with its statements; groups at the top, and loops that run once, are opened.
 
-    It keeps its length and its lines.
+    A line that sets several variables is a statement for each. The script keeps its lines.
 
     Raises:
         InvalidValues: it is no shell script, or a template of one.
@@ -76,7 +76,7 @@ def parsed(script: Script) -> Script:
             "read",
             "put lines into a script of their own, and have this one run it",
         )
-    for open_text in (_opened_group, _opened_loops):
+    for open_text in (_opened_group, _opened_loops, _one_assignment_each):
         text = open_text(script)
         if text != script.text:
             script = replace(script, text=text, statements=scanner.parse(text))
@@ -152,6 +152,11 @@ def _inside_group(script: Script, statement: Statement) -> range | None:
         if _BEHIND_GROUP.match(tail) and _is_script(inner):
             return range(head.end(), match.start())
     return None
+
+
+def _one_assignment_each(script: Script) -> str:
+    """The text with a statement for each variable that a line sets."""
+    return assignment_lists.parted(script.text, script.statements)
 
 
 def _opened_loops(script: Script) -> str:
