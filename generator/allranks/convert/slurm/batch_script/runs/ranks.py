@@ -22,7 +22,6 @@ from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     behind_lines,
     exports,
-    setup_edits,
     setup_lines,
 )
 from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
@@ -61,8 +60,6 @@ _STARTING = re.compile(
 _MAY_START = re.compile(rf"{_STARTING.pattern}|python|\.(?:sh|bash|py)$")
 # A file that a shell of each rank reads may say of each its rank.
 _SOURCING = re.compile(r"^(?:\.|source)\s", re.MULTILINE)
-# What turns the exit code of the command behind it around.
-_TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
 _ENDS_AS_RANKS = "a run fails where its ranks do, and the script ended well then"
 _LIMIT = "the launcher has the time of the run: write it there, in seconds"
 _PROFILER = "it measured what starts the ranks, which the chart does: write it before the program"
@@ -480,26 +477,26 @@ def _command_words(text: str) -> list[list[str]]:
 def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
     """What stands before and behind the step on its line; gives that which is setup."""
     script, body = reading.script, reading.body
-    lead: list[str] = []
-    at = statement.commands.index(main.command)
-    if _TURNED.search(script.text[: main.command.start]):
+    if step_conditions.TURNED.search(script.text[: main.command.start]):
         body.say(main.command.line, "!", Outcome.CHANGED, "", _ENDS_AS_RANKS)
-    for number, command in enumerate(statement.commands[:at]):
+    before = statement.commands[: statement.commands.index(main.command)]
+    is_condition = bool(before) and before[-1].after == "&&"
+    lead: list[Command] = []
+    for number, command in enumerate(before):
         text = script.text[command.start : command.end]
-        is_input = all(own.after in scanner.PIPES for own in statement.commands[number:at])
+        is_input = all(own.after in scanner.PIPES for own in before[number:])
         if words.any_of([token.text for token in command.words], words.OF_TERMINAL):
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
-        elif command.after in ("&&", ";"):
-            edits = bare_programs.edits(reading, replace(statement, commands=[command]))
-            edits += setup_edits.of_module(command)
-            lead.append(shell_text.edited(script.text, edits, command.start, command.end))
+        elif is_condition or command.after in ("&&", ";"):
+            lead.append(command)
             why = setup_lines.why_of_image(script, command)
+            why += step_conditions.ENDS_SETUP if why and is_condition else ""
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif is_input or not words.any_of([token.text for token in command.words], words.IDLE):
             why = "it feeds the step, which has no standard input"
             body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
     _say_end(reading, main, statement)
-    return " && ".join(lead)
+    return step_conditions.in_setup(reading, statement, lead)
 
 
 def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:

@@ -1,0 +1,68 @@
+"""What stands before a step's ``&&``: the step runs where that succeeds."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion
+
+_NODES = "#SBATCH -N 2 --ntasks-per-node=2 --gres=gpu:2"
+
+
+def _convert(row: str) -> Conversion:
+    script = f"#!/bin/bash\n{_NODES}\n{row}\n"
+    return job.convert(script.encode(), "job.sbatch")
+
+
+def _status(shell: str) -> int:
+    return subprocess.run(["bash", "-c", shell], check=False, capture_output=True).returncode
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "bash -c 'exit 3'",
+        "! bash -c 'exit 3'",
+        "! bash -c 'exit 0'",
+        "bash -c 'exit 0' && bash -c 'exit 4'",
+        "bash -c 'exit 3' || bash -c 'exit 0'",
+        "bash -c 'exit 3' || bash -c 'exit 4'",
+        "echo a | bash -c 'exit 5'",
+        "cd /no/folder",
+        "[ -d / ] && bash -c 'exit 6'",
+    ],
+)
+@pytest.mark.parametrize("step", ["srun python a.py", "torchrun --nproc_per_node=2 a.py"])
+def test_setup_ends_with_the_code_of_what_stands_before_a_step(condition: str, step: str) -> None:
+    """The step ran all the same, where a check before it failed."""
+    conversion = _convert(f"{condition} && {step}")
+    setup = conversion.values.get("setup", "")
+    assert _status(setup) == _status(f"{condition} && true")
+    assert not conversion.lost
+
+
+def test_modules_before_a_step_end_no_pod_that_has_none() -> None:
+    """They are loaded where the image has any, and setup ends where one cannot be loaded."""
+    conversion = _convert("module load cuda && srun python a.py")
+    assert _status(conversion.values["setup"]) == 0
+    own = f"module() {{ return 7; }}\n{conversion.values['setup']}"
+    assert _status(own) == 7
+    assert "setup ends where it fails" in "".join(own.why for own in conversion.verdicts)
+
+
+@pytest.mark.parametrize("question", ["command -v srun", "ulimit -l 1", "squeue --me"])
+def test_what_only_slurms_nodes_have_ends_no_pod(question: str) -> None:
+    """It fails in every pod, or may, and the report says so where something is lost."""
+    assert "exit" not in _convert(f"{question} && srun python a.py").values.get("setup", "")
+
+
+def test_a_step_before_a_step_is_its_condition() -> None:
+    """The srun of one task becomes a line of setup, whose failure ends the pod."""
+    setup = _convert("srun -N1 -n1 python prepare.py && srun python a.py").values["setup"]
+    assert "\npython prepare.py || exit $?" in setup
