@@ -16,7 +16,7 @@ _MOST_GPUS = 16  # of a node, as far as processes say how many it has
 _OF_NODES = ("nodes", "ntasks")
 _OF_GPUS = (
     *("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket"),
-    *("tres-per-task", "tres-per-job"),
+    *("tres-per-task", "tres-per-job", "ntasks-per-gpu"),
 )
 _OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
 _COUNTING_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "tres-per-task")

@@ -224,7 +224,9 @@ def _read_tasks(reader: _SizeReader) -> None:
     size = reader.size
     per_node = reader.number("ntasks-per-node", "tasks-per-node", most=MOST_PER_NODE)
     total = reader.number("ntasks", most=MOST_NODES * 100)
-    if total is None and per_node is None and "ntasks-per-gpu" not in reader.texts:
+    if total is None and per_node is None and "ntasks-per-gpu" in reader.texts:
+        total = _tasks_of_all_gpus(reader)
+    elif total is None and per_node is None:
         total, per_node = _tasks_of_gpus(reader)
     size.tasks = total
     if total and per_node and size.nodes is None:
@@ -243,6 +245,14 @@ def _read_tasks(reader: _SizeReader) -> None:
             )
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
+
+
+def _tasks_of_all_gpus(reader: _SizeReader) -> int | None:
+    """The tasks that --ntasks-per-gpu gives the GPUs of a job that names no nodes for them."""
+    names_nodes = not {"nodes", "gpus-per-node", "gres"}.isdisjoint(reader.texts)
+    request = amounts.gpus(reader.texts.get("gpus", ""))
+    per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
+    return None if names_nodes or request is None or not per_gpu else request.count * per_gpu
 
 
 def _tasks_of_gpus(reader: _SizeReader) -> tuple[int | None, int | None]:
@@ -303,6 +313,8 @@ def _read_gpus(reader: _SizeReader) -> None:
             reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
         types += [kind for kind in request.types if kind and request.count]
         _count_gpus(reader, name, request.count)
+    if size.gpu_count == 0:
+        size.gpus = _gpus_of_tasks(reader)
     size.gpu_types = tuple(dict.fromkeys(types))
     is_alone = 1 in (size.tasks_per_node, size.tasks)
     is_of_task = not {"gres", "gpus-per-node", "gpus", "tres-per-job"} & {*texts}
@@ -330,6 +342,14 @@ def _read_gpus(reader: _SizeReader) -> None:
         size.gpus = None
     elif size.gpus_per_node is not None:
         size.gpus = None
+
+
+def _gpus_of_tasks(reader: _SizeReader) -> int | None:
+    """The GPUs that --ntasks-per-gpu asks for, where the script names the tasks and no GPUs."""
+    if not reader.size.tasks:
+        return None
+    per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
+    return math.ceil(reader.size.tasks / per_gpu) if per_gpu else None
 
 
 def _say_replaced(reader: _SizeReader) -> None:

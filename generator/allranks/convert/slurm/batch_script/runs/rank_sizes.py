@@ -93,7 +93,8 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         is_spread = gpus is None and bool(script.size.gpus) and nodes is None
         body.procs_per_node = 0 if is_spread or (gpus and per_node == gpus) else per_node
         body.values["torchrun"] = {"maxRestarts": 0}
-        _put_threads(reading, main, per_node, "torchrun would tell each 1")
+        ranks = (script.size.gpus if is_spread else None) or per_node
+        _put_threads(reading, main, ranks, "torchrun would tell each 1")
         _say_alone(reading, main, per_node, gpus or 0)
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
         launcher = _launcher(main, "srun", "ibrun")[0]
