@@ -166,7 +166,12 @@ def convert(
     settings = [*parsed.settings, *typed_settings]
     if not lossy:
         _refuse_dependency(job, settings)
+    pairs, settings = options.rivals(settings), options.standing(settings)
     _declare(job, settings)
+    for setting, rival in pairs:
+        why = f"--{rival.name} stands in its place, and of the two a job has the last"
+        key = job.key(key_of(setting.name), setting.line)
+        job.fields.say((key,), Outcome.CHANGED, "", why)
     text = option_variables.put_defaults(_wrapped(job, text), settings)
     text, of_end = unreached_lines.cut(text, _names(job))
     text, of_container = singularity_environment.carry(

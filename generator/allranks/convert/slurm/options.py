@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 TASKS_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 COUNTING_TASKS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu", "gpus-per-task"}
+# Options of which a job has one alone: the last, as with two of the same name.
+_RIVALS = (
+    frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
+    frozenset({"cpus-per-task", "cpus-per-gpu"}),
+    frozenset({"requeue", "no-requeue"}),
+    frozenset({"chdir", "workdir"}),
+    TASKS_PER_NODE,
+)
 
 
 class Takes(StrEnum):
@@ -625,6 +633,29 @@ def _parse_short(
             # Slurm's getopt keeps the sign of -N=2, and people write it.
             value = value.removeprefix("=")
         settings.append(Setting(option.name, value, line, option))
+
+
+def rivals(settings: Sequence[Setting]) -> list[tuple[Setting, Setting]]:
+    """Each setting that a later one of another name stands in the place of, with that one.
+
+    Args:
+        settings: in their order, the command line's behind the script's.
+    """
+    pairs = []
+    for group in _RIVALS:
+        own = [setting for setting in settings if setting.name in group and setting.option]
+        pairs += [(setting, own[-1]) for setting in own if setting.name != own[-1].name]
+    return pairs
+
+
+def standing(settings: Sequence[Setting]) -> list[Setting]:
+    """The settings without those that a later one of another name stands in the place of.
+
+    Args:
+        settings: in their order, the command line's behind the script's.
+    """
+    replaced = [setting for setting, _ in rivals(settings)]
+    return [setting for setting in settings if setting not in replaced]
 
 
 def words_of_directive(text: str) -> list[str]:

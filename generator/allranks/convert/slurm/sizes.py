@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm import amounts
+from allranks.convert.slurm import amounts, options
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -164,7 +164,8 @@ def largest(steps: Sequence[Size]) -> Size:
 
 class _SizeReader:
     def __init__(self, settings: Iterable[Setting]) -> None:
-        self.texts = {setting.name: setting.value for setting in settings if setting.option}
+        own = options.standing([setting for setting in settings if setting.option])
+        self.texts = {setting.name: setting.value for setting in own}
         self.size = Size()
 
     def say(self, name: str, outcome: Outcome, to: str, why: str) -> None:
