@@ -217,7 +217,10 @@ def _size_torchrun(
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
     if nnodes and nodes is None:
         nodes = min(nnodes, sizes.MOST_NODES)
-    is_own = nnodes == 1 or "nnodes" not in program.options
+    is_own = "nnodes" not in program.options or "standalone" in program.options
+    least = references.ends(program.options.get("nnodes", ""))[0]
+    if nnodes == 1 or not main.is_srun:  # a range from 1 waits for nobody
+        is_own |= references.number(least, reading.variables.constants) == 1
     is_alone = program.is_alone if is_deepspeed else is_own
     if not main.is_srun and (nodes or 1) > 1 and is_alone:
         body.say(line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
@@ -231,12 +234,44 @@ def _size_torchrun(
         body.say(line, launcher, Outcome.NOT_CARRIED, "", why)
     elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
         body.say(line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)
+    if not is_alone and not is_deepspeed:
+        nodes = _put_range(reading, program.options.get("nnodes", ""), line, nodes)
     starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
     if main.is_srun and per_node > 1 and not starts_one:
         why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
         body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
     if count == 1:
         _put_threads(reading, main, 1, "")
+    return nodes
+
+
+def _put_range(reading: ScriptReading, nnodes: str, line: int, nodes: int | None) -> int | None:
+    """The nodes of a torchrun that trains with any number in a range, which is put, of the job's.
+
+    Args:
+        reading: the script.
+        nnodes: the text of its --nnodes.
+        line: of the launcher.
+        nodes: those of the job; None where it names none.
+    """
+    constants = reading.variables.constants
+    least, most = (references.number(end, constants) for end in references.ends(nnodes))
+    if not least or not most or least >= most:
+        return nodes
+    path, own = f"--nnodes {nnodes}", plural(nodes or 1, "node")
+    if least > (nodes or 1):
+        why = f"the launcher waits for {least} nodes, and the job has {own}"
+        reading.body.say(line, path, Outcome.CHANGED, "nodes", why)
+        return nodes
+    if least == (nodes or 1):
+        why = f"the job has {own}: the run trains with {least}, and no other number"
+        reading.body.say(line, path, Outcome.CHANGED, "nodes", why)
+        return nodes
+    nodes = min(nodes or 1, most)
+    to = "torchrun.elastic"
+    reading.body.values["torchrun"]["elastic"] = {"minNodes": least, "maxNodes": nodes}
+    why = "" if most == nodes else f"the job has {own}, and a run no more"
+    reading.body.say(line, path, Outcome.CHANGED if why else Outcome.CARRIED, to, why)
     return nodes
 
 
