@@ -34,6 +34,14 @@ def expand(text: str) -> list[str]:
     return names
 
 
+def hosts(text: str) -> tuple[str, ...]:
+    """The hosts of an option that names them, each once; () where it names a file, or none."""
+    try:
+        return () if "/" in text else tuple(dict.fromkeys(expand(text)))
+    except ValueError:
+        return ()
+
+
 def _expand_part(part: str) -> list[str]:
     head, bracket, rest = part.partition("[")
     if not bracket:

@@ -149,7 +149,8 @@ def nodelist(job: Draft, setting: Setting) -> None:
         why = f"no node of Kubernetes has such a name: {list_some(wrong)}"
         job.say(setting.name, Outcome.NOT_CARRIED, "scheduling", why)
         return
-    to = "scheduling.affinity"
+    is_count = "nodes" not in job.settings and len(hosts) == job.size.nodes
+    to = "nodes, scheduling.affinity" if is_count else "scheduling.affinity"
     if setting.name == "exclude":
         to = "scheduling.avoidNodes"
         job.put(setting.name, ("scheduling", "avoidNodes"), list(dict.fromkeys(hosts)))

@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
 
 _MOST_GPUS = 16  # of a node, as far as processes say how many it has
-_OF_NODES = ("nodes", "ntasks")
+_OF_NODES = ("nodes", "ntasks", "nodelist")
 _OF_GPUS = (
     *("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket"),
-    *("tres-per-task", "tres-per-job", "ntasks-per-gpu"),
+    *("tres-per-task", "tres-per-job"),
 )
-_OF_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks")
+_OF_CPUS = (
+    "cpus-per-task",
+    "tres-per-task",
+    "cpus-per-gpu",
+    "mincpus",
+    "ntasks-per-node",
+    "ntasks",
+)
 _COUNTING_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "tres-per-task")
-_OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu", "tres-per-task")
 _OF_RANKS = ("ntasks-per-node", "tasks-per-node", "ntasks", "ntasks-per-gpu")
-FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY)
+FAMILIES = (_OF_GPUS, ("cpus-per-task", "cpus-per-gpu"), _OF_MEMORY[:3])
 # What a step may ask of its job, which it has as a whole.
 OF_JOB = (
     *("exclusive", "nodelist", "exclude", "constraint", "partition", "account", "time", "signal"),
@@ -35,6 +42,8 @@ def put_size(job: Draft) -> None:
     size, body, fields = job.size, job.body, job.fields
     asking = [name for name in _OF_GPUS if name not in job.settings or _asks_for_gpus(job, name)]
     of_nodes, of_gpus = job.origin(_OF_NODES), job.origin(asking)
+    if not of_gpus and size.gpu_count:
+        of_gpus = job.origin(("ntasks-per-gpu",))
     gpus = size.gpus_per_node
     if size.gpus and gpus is None and (body.script or body.nodes == 1):
         gpus = min(size.gpus, sizes.MOST_PER_NODE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm import amounts, options
+from allranks.convert.slurm import amounts, hostlist, options
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_NODES = 100_000
 MOST_PER_NODE = 1_000
+MOST_MEMORY = 2**40  # MiB
 
 # The label nvidia.com/gpu.product of a node, by what sites call a GPU.
 PRODUCTS = {
@@ -50,6 +52,8 @@ PRODUCTS = {
     ),
 }
 _BY_NAME = {label.lower(): label for labels in PRODUCTS.values() for label in labels}
+# Options that say how many GPUs a node has, one or the other way.
+_OF_NODE = ("gpus-per-node", "gres", "gpus-per-task", "gpus-per-socket", "tres-per-task", "gpus")
 # Options that may ask for any resource, and not for GPUs alone.
 OF_ANY_RESOURCE = frozenset({"gres", "tres-per-task", "tres-per-job"})
 ALIASES = {
@@ -184,6 +188,10 @@ class _SizeReader:
                 self.wrong(name, f"a whole number up to {most:,}")
         return None
 
+    def first_of(self, *names: str) -> str:
+        """The first of some options that is given; "" for none."""
+        return next((name for name in names if name in self.texts), "")
+
     def wrong(self, name: str, form: str) -> None:
         text = self.texts[name]
         why = f"{text!r} is not {form}" if text else f"it has no value: {form} is wanted"
@@ -198,6 +206,7 @@ def read(settings: Iterable[Setting]) -> Size:
     """
     reader = _SizeReader(settings)
     _read_nodes(reader)
+    _read_hosts(reader)
     _read_tasks(reader)
     _read_gpus(reader)
     _read_tasks_of_gpus(reader)
@@ -219,6 +228,16 @@ def _read_nodes(reader: _SizeReader) -> None:
     if most > least:
         why = f"the fewest that were allowed; set torchrun.elastic for up to {most}"
         reader.say("nodes", Outcome.CHANGED, "nodes", why)
+
+
+def _read_hosts(reader: _SizeReader) -> None:
+    """Count the hosts that a job names: it has all of them, and others where it asks for more."""
+    count, nodes = len(hostlist.hosts(reader.texts.get("nodelist", ""))), reader.size.nodes
+    if count < 2 or count <= (nodes or 0):  # noqa: PLR2004 - one host is no number of nodes
+        return
+    reader.size.nodes = count
+    why = f"--nodelist names {count} hosts, all of which the job has"
+    reader.say("nodes", Outcome.CHANGED, "nodes", why)
 
 
 def _read_tasks(reader: _SizeReader) -> None:
@@ -305,13 +324,7 @@ def _read_gpus(reader: _SizeReader) -> None:
         if request is None or request.count > MOST_NODES * 100:
             reader.wrong(name, form)
             continue
-        if request.others:
-            resources = ", ".join(request.others)
-            why = (
-                f"{resources} is a resource of Slurm's: write what your cluster calls it into "
-                "resources.perPod"
-            )
-            reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
+        _say_request(reader, name, request)
         types += [kind for kind in request.types if kind and request.count]
         _count_gpus(reader, name, request.count)
     if size.gpu_count == 0:
@@ -322,11 +335,47 @@ def _read_gpus(reader: _SizeReader) -> None:
     if is_alone and is_of_task and not types and "gpus-per-task" not in size.outcomes:
         # The one process of a node has all of its pod's, as it had all of the job's there.
         reader.say("gpus-per-task", Outcome.CARRIED, "gpusPerNode", "")
+    _spread_gpus(reader)
+
+
+def _say_request(reader: _SizeReader, name: str, request: amounts.Gpus) -> None:
+    """Say what an option asks for that is no number of GPUs of one type."""
+    others = [own for own in request.others if not _is_of_task(name, own)]
+    if others:
+        resources = ", ".join(others)
+        why = (
+            f"{resources} is a resource of Slurm's: write what your cluster calls it into "
+            "resources.perPod"
+        )
+        reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
+    elif request.others and not request.count:
+        why = "CPUs and memory are asked for a whole pod"
+        reader.say(name, Outcome.CHANGED, "resources.perPod", why)
+    types = [kind for kind in request.types if kind]
+    if len(types) > 1:
+        why = (
+            f"GPUs of several types ({', '.join(types)}) in one job: pods are alike, and each has "
+            "its GPUs of any one of them; name a single type to be sure of it"
+        )
+        reader.say(name, Outcome.NOT_CARRIED, "gpusPerNode", why)
+
+
+def _spread_gpus(reader: _SizeReader) -> None:
+    """Settle how many GPUs each node has, where an option names those of the job."""
+    size, texts = reader.size, reader.texts
     if size.gpus_per_node is not None and size.gpus_per_node > MOST_PER_NODE:
+        why = f"no node has {size.gpus_per_node:,} GPUs: gpusPerNode is up to {MOST_PER_NODE:,}"
+        reader.say(reader.first_of(*_OF_NODE), Outcome.NOT_CARRIED, "gpusPerNode", why)
         size.gpus_per_node = MOST_PER_NODE
     is_spread = size.nodes is None and size.tasks_per_node is None
     if size.gpus and size.gpus_per_node and is_spread:
         size.nodes, size.gpus = math.ceil(size.gpus / size.gpus_per_node), None
+        if "gpus-per-task" in texts and not size.tasks and size.nodes > 1:
+            why = (
+                f"a task on each of {size.nodes} nodes: the script names none, and Slurm would "
+                "have chosen; set nodes and gpusPerNode for others"
+            )
+            reader.say("gpus-per-task", Outcome.CHANGED, "nodes, gpusPerNode", why)
         size.tasks_per_node = math.ceil(size.tasks / size.nodes) if size.tasks else None
     elif size.gpus and is_spread and size.tasks in (None, size.gpus):
         pass  # on as many nodes as it takes
@@ -350,7 +399,15 @@ def _gpus_of_tasks(reader: _SizeReader) -> int | None:
     if not reader.size.tasks:
         return None
     per_gpu = reader.number("ntasks-per-gpu", most=MOST_PER_NODE)
-    return math.ceil(reader.size.tasks / per_gpu) if per_gpu else None
+    if not per_gpu:
+        return None
+    count = math.ceil(reader.size.tasks / per_gpu)
+    why = (
+        f"the script names no GPUs: its tasks ask for {count}; each sees all GPUs of its pod, and "
+        "is to take that of its local rank"
+    )
+    reader.say("ntasks-per-gpu", Outcome.CHANGED, "gpus, gpusPerNode", why)
+    return count
 
 
 def _say_replaced(reader: _SizeReader) -> None:
@@ -406,12 +463,12 @@ def _read_tasks_of_gpus(reader: _SizeReader) -> None:
 
 def _read_cpus(reader: _SizeReader) -> None:
     size = reader.size
-    size.cpus_per_task = reader.number("cpus-per-task")
+    size.cpus_per_task = reader.number("cpus-per-task") or _cpus_of_tres(reader)
     per_gpu = reader.number("cpus-per-gpu")
     gpus = size.gpus_per_node or size.gpus
     if size.cpus_per_task:
         size.cpus_per_node = size.cpus_per_task * _tasks_of_pod(size)
-        _say_whole(reader, "cpus-per-task")
+        _say_whole(reader, reader.first_of("cpus-per-task", "tres-per-task"))
     elif per_gpu and gpus:
         size.cpus_per_node = per_gpu * gpus
         _say_whole(reader, "cpus-per-gpu")
@@ -422,6 +479,28 @@ def _read_cpus(reader: _SizeReader) -> None:
     least = reader.number("mincpus")
     if least:
         size.cpus_per_node = max(least, size.cpus_per_node or 0)
+
+
+# What --tres-per-task may ask for that is no resource of a site's.
+_OF_TASK = re.compile(r"cpu[=:][0-9]{1,6}|mem[=:][0-9]{1,12}[kmgt]?", re.IGNORECASE)
+
+
+def _is_of_task(option: str, text: str) -> bool:
+    """Whether a part of an option is the CPUs or the memory of a task: ``cpu=4``, ``mem=4G``."""
+    return option == "tres-per-task" and _OF_TASK.fullmatch(text) is not None
+
+
+def _of_tres(reader: _SizeReader, name: str) -> str:
+    """What --tres-per-task asks of CPUs or memory; "" for none."""
+    request = amounts.gres(reader.texts.get("tres-per-task", ""))
+    parts = request.others if request else ()
+    own = [part for part in parts if part.lower().startswith(name) and _OF_TASK.fullmatch(part)]
+    return re.split("[=:]", own[-1])[1] if own else ""
+
+
+def _cpus_of_tres(reader: _SizeReader) -> int | None:
+    count = amounts.number(_of_tres(reader, "cpu"))
+    return count if count and count <= MOST_NODES else None
 
 
 def _tasks_of_pod(size: Size) -> int:
@@ -450,7 +529,7 @@ def _read_memory(reader: _SizeReader) -> None:
         if name not in texts:
             continue
         amount = amounts.mebibytes(texts[name])
-        if amount is None or amount * factor > 2**40:
+        if amount is None or amount * factor > MOST_MEMORY:
             reader.wrong(name, form)
         elif amount == 0:
             why = (
@@ -462,9 +541,12 @@ def _read_memory(reader: _SizeReader) -> None:
             size.memory = amount * factor
             if name != "mem":
                 _say_whole(reader, name)
+    of_task = amounts.mebibytes(_of_tres(reader, "mem"))
+    if of_task and size.memory is None and of_task * _tasks_of_pod(size) <= MOST_MEMORY:
+        size.memory = of_task * _tasks_of_pod(size)
     if "tmp" in texts:
         size.disk = amounts.mebibytes(texts["tmp"])
-        if size.disk is None or size.disk > 2**40:
+        if size.disk is None or size.disk > MOST_MEMORY:
             size.disk = None
             reader.wrong("tmp", form)
 

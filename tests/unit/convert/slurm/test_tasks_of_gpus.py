@@ -40,6 +40,19 @@ def test_tasks_of_each_gpu_are_ranks(directives: str, size: dict[str, Any]) -> N
     assert not any("asks for no GPUs" in note for note in conversion.notes)
 
 
+def test_gpus_that_follow_from_tasks_are_said() -> None:
+    """No other option names their number."""
+    verdicts = {own.path: own for own in _convert("-N 2 -n 8 --ntasks-per-gpu=1").verdicts}
+    assert "its tasks ask for 8" in verdicts["--ntasks-per-gpu"].why
+
+
+def test_tasks_of_each_gpu_of_a_step_are_counted_for_a_node() -> None:
+    """The step's own option has its own words, beside the GPUs of the job."""
+    step = "srun --ntasks-per-gpu=1 python train.py"
+    verdicts = {own.path: own for own in _convert("-N 1 --gpus=4", step).verdicts}
+    assert "counted for a node" in verdicts["srun --ntasks-per-gpu"].why
+
+
 def test_tasks_of_each_gpu_make_an_array_one_of_mpi_jobs() -> None:
     """Which no sweep starts: each task was read as one process."""
     options = "--gpus=4 --ntasks-per-gpu=1 --array=0-1"

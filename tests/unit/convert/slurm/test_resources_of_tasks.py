@@ -1,0 +1,82 @@
+"""What --tres-per-task and the options of GPUs say that is no plain number of one kind of GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from allranks.convert.verdicts import Conversion, Verdict
+
+
+def _convert(directives: str) -> Conversion:
+    text = f"#!/bin/bash\n#SBATCH {directives}\nsrun python train.py\n"
+    return job.convert(text.encode(), "job.sbatch")
+
+
+def _verdict(conversion: Conversion, path: str) -> Verdict:
+    return next(verdict for verdict in conversion.verdicts if verdict.path == path)
+
+
+@pytest.mark.parametrize(
+    ("directives", "path"),
+    [
+        ("-N 2 --gres=gpu:a100:2,gpu:v100:1", "--gres"),
+        ("-N 2 --gpus=a100:4,v100:2", "--gpus"),
+        ("-N 2 --gpus-per-node=a100:1,mylab:1", "--gpus-per-node"),
+    ],
+)
+def test_gpus_of_two_types_are_no_number_of_them(directives: str, path: str) -> None:
+    """A pod has those of its node, and pods are alike: the mix is not carried."""
+    verdict = _verdict(_convert(directives), path)
+    assert Outcome.NOT_CARRIED == verdict.outcome
+    assert "of several types (a100" in verdict.why
+
+
+def test_more_gpus_than_a_node_may_have_are_said() -> None:
+    """Slurm's K is 1024, and the run has as many as a node may have."""
+    conversion = _convert("-N 1 --ntasks-per-node=1 --gres=gpu:2K")
+    assert 1000 == conversion.values["gpusPerNode"]
+    assert "no node has 2,048 GPUs" in _verdict(conversion, "--gres").why
+
+
+def test_nodes_that_follow_from_the_gpus_of_a_task_are_said() -> None:
+    """The script names none."""
+    verdict = _verdict(_convert("--gpus=8 --gpus-per-task=2"), "--gpus-per-task")
+    assert (Outcome.CHANGED, "nodes, gpusPerNode") == (verdict.outcome, verdict.to)
+    assert "4 nodes" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("directives", "requests"),
+    [
+        ("-N 1 -n 4 --tres-per-task=cpu=4,gres/gpu=1", {"cpu": "16"}),
+        ("-N 1 -n 4 --tres-per-task=cpu:4,mem=4G", {"cpu": "16", "memory": "16Gi"}),
+        ("-N 1 -n 4 --mem=8G --tres-per-task=mem=4G", {"cpu": "4", "memory": "8Gi"}),
+    ],
+)
+def test_cpus_and_memory_of_a_task_are_those_of_its_pod(
+    directives: str, requests: dict[str, str]
+) -> None:
+    """As --cpus-per-task has them, and no resource of a site's."""
+    conversion = _convert(directives)
+    assert requests == conversion.values["resources"]["perPod"]["requests"]
+    assert () == conversion.lost
+
+
+def test_an_option_of_cpus_alone_says_nothing_of_gpus() -> None:
+    """Its amounts are those of a pod."""
+    verdict = _verdict(_convert("-N 1 -n 4 --tres-per-task=cpu=4"), "--tres-per-task")
+    assert (Outcome.CHANGED, "resources.perPod") == (verdict.outcome, verdict.to)
+
+
+def test_a_resource_of_a_site_is_named_alone() -> None:
+    """Not the CPUs beside it."""
+    verdict = _verdict(
+        _convert("-N 1 -n 4 --tres-per-task=cpu=4,cpu=x,license/ansys=1"), "--tres-per-task"
+    )
+    assert verdict.why.startswith("cpu=x, license/ansys=1 is a resource")
