@@ -79,9 +79,13 @@ _BY_VALUE = {
         Outcome.CHANGED,
         "the others went on where one had ended; here they end with one that fails",
     ),
+    ("mpi", "none"): (Outcome.CARRIED, ""),
+    ("no-kill", "off"): (Outcome.CARRIED, "a job ends with a lost node anyway"),
     ("input", "none"): (Outcome.CARRIED, ""),
     ("input", "/dev/null"): (Outcome.CARRIED, ""),  # a pod has no other input
 }
+# Those of them whose option ends in a value with another text alone.
+_WITHOUT_VALUE = frozenset({"mpi", "no-kill"})
 # Other batch systems, by what their directives begin with.
 _SYSTEMS = {
     "#PBS": "PBS",
@@ -397,6 +401,7 @@ def _declare_step(job: Draft, setting: Setting) -> None:
         return
     elif (name, setting.value) in _BY_VALUE:
         outcome, why = _BY_VALUE[name, setting.value]
+        to = "" if name in _WITHOUT_VALUE else to
     elif name in _OF_ONE_POD:
         outcome, why = Outcome.NOT_CARRIED, _OF_ONE_POD[name].format(job.settings[name])
     job.fields.say((key,), outcome, to, why)
@@ -530,7 +535,8 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
             job.say(name, Outcome.CARRIED, to)
             continue
         outcome, why = _BY_VALUE.get((name, setting.value), (option.outcome, option.why))
-        job.say(name, outcome, option.to, why)
+        is_unset = name in _WITHOUT_VALUE and (name, setting.value) in _BY_VALUE
+        job.say(name, outcome, "" if is_unset else option.to, why)
     of_text = here_documents.lines(job.text) | here_documents.lines_in_quotes(job.text)
     for line in sorted({*parsed.late} - of_text):
         key = job.key("#SBATCH", line)
@@ -550,9 +556,11 @@ def _say_rest(job: Draft, parsed: options.Directives) -> None:
         )
     for word, line in parsed.stray:
         key = job.key(word, line)
+        flag, sign, value = word.partition("= ")
+        reason = f"write {flag}={value}, without a blank" if sign else "it is no option"
         job.fields.say(
             (key,),
             Outcome.NOT_CARRIED,
             "",
-            "it is no option: sbatch refuses a script with it (`Invalid directive`)",
+            f"{reason}: sbatch refuses a script with it (`Invalid directive`)",
         )

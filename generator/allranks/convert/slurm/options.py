@@ -714,7 +714,8 @@ class Directives:
     Attributes:
         settings: in their order.
         late: lines that sbatch does not read, because a command stands above them.
-        stray: words on a directive's line that are no option, with their lines.
+        stray: words on a directive's line that are no option, with their lines; behind an option
+            that has its value after a blank, with it: ``--time= 5``.
         foreign: the signs of other batch systems, with their lines.
         first_command: the line of the first command, from 1; past the end for none.
     """
@@ -726,6 +727,12 @@ class Directives:
     first_command: int
 
 
+def _is_without_value(setting: Setting) -> bool:
+    """Whether an option has no value and needs one: ``--time=`` with a blank behind it."""
+    option = setting.option
+    return option is not None and option.takes == Takes.VALUE and not setting.value
+
+
 def _wants_value(setting: Setting, last: str) -> bool:
     """Whether an option at the end of a line has no value there, and needs one: ``-p``.
 
@@ -733,10 +740,7 @@ def _wants_value(setting: Setting, last: str) -> bool:
         setting: what was read of it.
         last: the last word of the line.
     """
-    option = setting.option
-    if option is None or option.takes != Takes.VALUE or setting.value:
-        return False
-    return last.startswith("-") and "=" not in last
+    return _is_without_value(setting) and last.startswith("-") and "=" not in last
 
 
 def directives(lines: Iterable[str]) -> Directives:
@@ -774,7 +778,10 @@ def directives(lines: Iterable[str]) -> Directives:
                 is_open = not words and bool(parsed) and _wants_value(parsed[-1], last)
                 unfinished = last if is_open else ""
                 if words:
-                    stray.append((words.pop(0), number))
+                    word = words.pop(0)
+                    if parsed and _is_without_value(parsed[-1]):
+                        word = f"--{settings.pop().name}= {word}"
+                    stray.append((word, number))
         elif not first and (sign := next(filter(text.startswith, _FOREIGN_SIGNS), "")):
             foreign.append((sign.split()[0], number))
         elif not first and text.strip() and not text.lstrip().startswith("#"):

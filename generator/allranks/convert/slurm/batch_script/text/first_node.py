@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 _COMMAND = r"\s*(?:/(?:usr/)?bin/)?(?:hostname|uname\s+-n)\b"
 _NAMES = "HOSTNAME|SLURMD_NODENAME|SLURM_LAUNCH_NODE_IPADDR"
 _WHERE_WORKERS_MEET = re.compile(r"\"?--rdzv[-_]endpoint\b")
+# The first of the names of all nodes: `scontrol show hostnames $SLURM_NODELIST | head -1`.
+_FIRST_OF_ALL = (
+    r"\s*(?:/\S+/)?scontrol\s+show\s+hostnames?(?:\s+\"?\$\{?SLURM_(?:JOB_)?NODELIST\}?\"?)?"
+    r"\s*\|\s*head\s+(?:-n\s*1|-1|--lines=1)\s*"
+)
 _NAME = re.compile(
     rf"\$(?:\{{(?P<braced>{_NAMES})\}}|(?P<plain>{_NAMES})\b)"
     rf"|\$\({_COMMAND}[^()`]*\)|`{_COMMAND}[^()`]*`"
+    rf"|\$\({_FIRST_OF_ALL}\)|`{_FIRST_OF_ALL}`"
 )
 
 # What a process calls its own node by, where no text of the script's own shell stands in its place:
