@@ -415,15 +415,6 @@ def test_variables_that_kubernetes_put_in() -> None:
     assert ("sh", "-c", own) == program.command
 
 
-def test_variables_that_no_container_has_are_text() -> None:
-    """Kubernetes leaves $(NAME) of none as it is; one that may be of elsewhere is put in."""
-    words = ["sh", "-c", "printf '%s;' \"$@\"", "sh", "$(OUT)/$(UNSET)", "$(HOSTNAME)", "$(OTHER)"]
-    program = commands.read(words, (), {"OUT": "/out"})
-    env = {"PATH": os.environ["PATH"], "OUT": "/out", "HOSTNAME": "pod", "OTHER": "of a map"}
-    run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
-    assert "/out/$(UNSET);$(HOSTNAME);of a map;" == run.stdout
-
-
 NUMBERS = [
     ("8", 8),
     ("$N", 4),

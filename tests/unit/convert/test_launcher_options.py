@@ -156,3 +156,12 @@ def test_a_torchrun_is_known_in_each_form(words: list[str], runner: Runner) -> N
 def test_a_shell_may_read_what_it_runs(line: str, program: str) -> None:
     """What that is, the input has not."""
     assert program == commands.shell_in_pipe(["bash", "-c", line])
+
+
+def test_variables_that_no_container_has_are_text() -> None:
+    """Kubernetes leaves $(NAME) of none as it is; one that may be of elsewhere is put in."""
+    words = ["sh", "-c", "printf '%s;' \"$@\"", "sh", "$(OUT)/$(UNSET)", "$(HOSTNAME)", "$(OTHER)"]
+    program = commands.read(words, (), {"OUT": "/out"})
+    env = {"PATH": os.environ["PATH"], "OUT": "/out", "HOSTNAME": "pod", "OTHER": "of a map"}
+    run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
+    assert "/out/$(UNSET);$(HOSTNAME);of a map;" == run.stdout
