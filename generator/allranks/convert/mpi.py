@@ -18,10 +18,9 @@ from allranks.convert import (
     jobs,
     kubeflow,
     mpi_v1alpha1,
+    mpi_workers,
     pods,
     preparation,
-    shell,
-    shell_arguments,
     shell_comments,
 )
 from allranks.convert.verdicts import (
@@ -370,37 +369,26 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
     if not worker.container or not worker.words:
         return
     words = [word for word in worker.words if word]
-    script = shell_arguments.script_of(words)
-    is_script = script is not None and not script[2]
-    text = words[-1] if is_script else commands.as_shell(words)
-    parsed = shell.parse(text) or []
-    waits = bool(parsed) and _program(parsed[-1]) in _WAITING and not parsed[-1].depth
-    others = [item for item in parsed if _program(item) not in (*_WAITING, *_IDLE)]
+    script = mpi_workers.script(words)
+    has_setup = script.waits and script.prepares
     source: FieldPath = (*worker.container, "command" if worker.command else "args")
-    if waits and others:
-        own, is_chained = preparation.unjoined(text[: parsed[-1].start])
-        if is_script and not preparation.stops(words, parsed):
+    if has_setup:
+        own, is_chained = preparation.unjoined(script.text[: script.commands[-1].start])
+        if script.has_shell and not preparation.stops(words, script.commands):
             own = preparation.going_on(own, is_chained=is_chained)
             own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
         elif not is_chained and preparation.may_end_false(own):
             own += "\ntrue"
         (own,) = _with_our_key((own,), keys)
-        fields.put(("setup",), _of_workers(own, words[0] if is_script else "sh"), source)
+        fields.put(("setup",), _of_workers(own, words[0] if script.has_shell else "sh"), source)
     for key in ("command", "args"):
         here: FieldPath = (*worker.container, key)
-        if waits and others:
+        if has_setup:
             fields.change(here, "what the workers do before they wait is setup", "setup")
-        elif parsed and not others:
+        elif script.commands and not script.prepares:
             fields.change(here, why)
         else:
             fields.leave(here, "workers wait for mpirun alone, after setup")
-
-
-def _program(command: shell.ShellCommand) -> str:
-    """The program of a command, also of one that takes the shell's place."""
-    if command.program != "exec" or len(command.words) == 1:
-        return command.program
-    return (command.words[1].value or "").rpartition("/")[2]
 
 
 def _of_workers(text: str, program: str) -> str:
@@ -411,13 +399,6 @@ def _of_workers(text: str, program: str) -> str:
         path = program if program.startswith("/") else f"/bin/{program}"
         shebang, text = (f"#!{path}\n", text) if posix is None else ("", posix)
     return f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
-
-
-# What a worker runs to wait for mpirun, and what does nothing else.
-_WAITING = frozenset(("sshd", "sleep", "tail"))
-_IDLE = frozenset(
-    ("mkdir", "service", "true", "ssh-keygen", "chmod", "set", "echo", "entrypoint.sh")
-)
 
 
 def _size(

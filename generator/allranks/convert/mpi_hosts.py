@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import pods, shell
+from allranks.convert import mpi_workers, pods, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun")
 # What a launcher of MPI does in a script that the mpi chart does itself.
 _HOSTS = re.compile(r"/etc/volcano/|\bVC_\w+_HOSTS\b|/etc/mpi/hostfile|\bgetent\b|\bnslookup\b")
-_SSHD = ("sshd", "service", "mkdir", "sleep", "ssh-keygen")
+_SSHD = ("sshd", "sleep", "ssh-keygen")
 _HOST_OPTIONS = r"(?:--?hosts?|-H|--?hostfile|--?machinefile|-f)"
 _VOLCANO_HOSTS = r"VC_\w+_HOSTS"
 _OF_PLUGIN = re.compile(r"\$[{(]?MPI_HOST\b")  # what the plugin mpi tells its master
@@ -169,7 +169,7 @@ def without_hosts(text: str) -> str:
         if command.depth == 0 and not command.words and _HOSTS.search(line):
             variables += [word.text.partition("=")[0] for word in command.assignments]
             cuts.append((command.start, start))
-        elif command.depth == 0 and command.program in _SSHD and command.after not in ("|", "||"):
+        elif command.depth == 0 and command.after not in ("|", "||") and _is_of_sshd(command):
             cuts.append((command.start, start))
     for start, end in reversed(cuts):
         text = text[:start] + text[end:]
@@ -178,3 +178,8 @@ def without_hosts(text: str) -> str:
     own = f" --hostfile {_HOSTFILE}" if of_horovod else ""
     value = rf'(?:"?\$\{{?(?:{names})\}}?"?|/etc/volcano/\S+)'
     return re.sub(rf"\s{_HOST_OPTIONS}[= ]\s*{value}(?=\s|;|$)", own, text)
+
+
+def _is_of_sshd(command: shell.ShellCommand) -> bool:
+    """Whether a command starts sshd, makes it ready, or waits for that of the workers."""
+    return command.program in _SSHD or mpi_workers.is_for_sshd(command)

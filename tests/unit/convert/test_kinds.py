@@ -5,6 +5,7 @@ It is long, as each test has the manifest that it is about.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -243,6 +244,10 @@ PREPARED = [
         "",
         "service ssh start && \\\n git clone u",
     ),
+    ("sh", "mkdir -p /data/x; sleep 9", "", f"{preparation.GOES_ON}mkdir -p /data/x\ntrue"),
+    ("bash", "echo a > /etc/b && tail -f /dev/null", "", "echo a > /etc/b"),
+    ("sh", "chmod 777 /data && sshd -D", "", "chmod 777 /data"),
+    ("sh", "service nfs start && sshd -D", "", "service nfs start"),
 ]
 
 
@@ -260,6 +265,29 @@ def test_workers_that_prepare_themselves(
     conversion = registry.convert_document(Document(manifest), Context())
     setup = f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
     assert setup == conversion.values["setup"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mkdir -p -m 0755 /run/sshd /var/run/sshd/; echo up 2>/dev/null >&2; exec sshd -D",
+        'mkdir ~/.ssh "$HOME/.ssh" /root/.ssh && chmod 700 ~/.ssh; service ssh start; sleep 9',
+        "ssh-keygen -A; chmod -R go-rwx /etc/ssh; echo wait; tail -f /dev/null",
+    ],
+)
+def test_workers_that_make_sshd_ready_have_no_setup(script: str) -> None:
+    """The chart makes sshd's folders, keys and service itself."""
+    conversion = text_as_jobs(_WORKERS.replace("SCRIPT", json.dumps(script))).conversions[0]
+    assert "setup" not in conversion.values
+    assert () == conversion.lost
+
+
+_WORKERS = (
+    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: {mpiReplicaSpecs: "
+    "{Launcher: {template: {spec: {containers: [{name: c, image: i, command: [mpirun, a]}]}}}, "
+    "Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: i, "
+    "command: [sh, -c, SCRIPT]}]}}}}}\n"
+)
 
 
 NAMES = [

@@ -349,6 +349,14 @@ def test_a_list_of_hosts_that_is_read_otherwise_is_not_carried() -> None:
     )
 
 
+def test_a_launcher_makes_its_own_folders_and_not_those_of_sshd() -> None:
+    """What mpirun's program writes into is still there, and sshd is the chart's."""
+    script = "mkdir -p /run/sshd; mkdir -p /out; service nfs start; /usr/sbin/sshd; mpirun ./a"
+    text = _HOROVOD.replace("COMMAND", f'[sh, -c, "{script}"]')
+    command = text_as_jobs(text).conversions[0].values["command"]
+    assert "mkdir -p /out; service nfs start; mpirun ./a" == command[-1]
+
+
 _HOROVOD = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
