@@ -17,6 +17,7 @@ from allranks.convert import (
     container_names,
     entrypoints,
     mpi_hosts,
+    mpi_workers,
     outside_variables,
     references,
     shell,
@@ -263,7 +264,7 @@ def _of_templates(
         their_value, our_value = theirs.get(setting), own.get(setting)
         if their_value != our_value:
             yield Difference(role, setting, _shown(their_value), _shown(our_value))
-    if role != "worker" or not _is_sshd(_words(their_container)):
+    if role != "worker" or not _waits(_words(their_container)):
         yield from _command(role, pod, their_container, our_container)
 
 
@@ -286,10 +287,9 @@ def _exports(words: Iterable[str]) -> Iterator[tuple[str, str]]:
                     yield name, value if assignment.value else value.strip('"')
 
 
-def _is_sshd(words: Sequence[str]) -> bool:
-    return (
-        any("sshd" in word for word in words) or words[:1] in (("sleep",), ("tail",)) or not words
-    )
+def _waits(words: Sequence[str]) -> bool:
+    """Whether a worker waits for mpirun, after a setup of its own or without any."""
+    return not words or mpi_workers.script(words).waits or any("sshd" in word for word in words)
 
 
 def _command(

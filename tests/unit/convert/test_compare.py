@@ -115,6 +115,14 @@ def test_a_launcher_that_counts_its_hosts_is_the_same() -> None:
     assert [] == compare.differences([theirs], [_release({"args": script}, "launcher")])
 
 
+@pytest.mark.parametrize("words", [["sleep", "9"], ["sh", "-c", "pip install x && sleep infinity"]])
+def test_workers_that_wait_after_a_setup_are_the_same(words: list[str]) -> None:
+    """The chart's workers wait by themselves, after the setup that the words have become."""
+    template = _original({"command": words}).template
+    theirs = original.OriginalPod("job-0", "worker", 0, template, "main")
+    assert [] == compare.differences([theirs], [_release({}, "worker")])
+
+
 def test_a_shell_that_reads_its_profile_is_another() -> None:
     """`bash -lc` may find its programs elsewhere than the words alone do."""
     theirs = _original({"command": ["bash", "-lc", "python t.py"]})
