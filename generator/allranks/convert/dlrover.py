@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, jobs, kubeflow, pods, references, roles
+from allranks.convert import (
+    commands,
+    finish,
+    jobs,
+    kubeflow,
+    pods,
+    references,
+    roles,
+    torchrun_words,
+)
 from allranks.convert.verdicts import (
     METADATA,
     Beside,
@@ -181,14 +190,32 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
         fields.put(
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
         )
-    if "max-restarts" in program.options:
-        fields.leave(source, "; ".join((_RESTARTS_OF_AGENT, *program.changes[1:])))
+    if losses := _options_not_carried(program):
+        fields.leave(source, "; ".join((*losses, *program.changes[1:])))
+    for note in program.notes:
+        fields.note(note)
     fields.note(
         "the processes are started by allranks' own agent; a script that imports dlrover finds no "
         "master of DLRover"
     )
 
 
+def _options_not_carried(program: commands.Program) -> tuple[str, ...]:
+    """What to say of the options of a dlrover-run that neither the chart nor its agent has."""
+    options = [
+        f"--{name}"
+        for name in program.options
+        if torchrun_words.TORCHRUN_OPTIONS.get(name) or name in _FLAGS_OF_TORCHRUN
+        if name not in ("rdzv-backend", "max-restarts")
+    ]
+    losses = [_RESTARTS_OF_AGENT] if "max-restarts" in program.options else []
+    if options:
+        losses.append(f"its {', '.join(options)}: allranks' own agent reads no such option")
+    own_words = tuple(f"{option} " for option in options)
+    return (*losses, *(reason for reason in program.lost if not reason.startswith(own_words)))
+
+
+_FLAGS_OF_TORCHRUN = ("run-path", "virtual-local-rank")
 _RESTARTS_OF_AGENT = (
     "its --max_restarts: runPolicy.backoffLimit says how many failures of a worker in a "
     "row are tried again"

@@ -147,3 +147,25 @@ def test_restarts_of_the_agent_are_a_loss() -> None:
     )
     whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
     assert any("--max_restarts" in why for why in whys)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--log_dir, /l, -r, '3', --rdzv_conf, a=1", "--log-dir, --redirects, --rdzv-conf"),
+        ("--monitor_interval=7, --start-method, fork", "--monitor-interval, --start-method"),
+        ("--nnodes=2, --rdzv-backend=c10d, --rdzv-id, a, --master-port=1", ""),
+    ],
+)
+def test_options_that_the_agent_does_not_read_are_a_loss(words: str, named: str) -> None:
+    """Torchrun's own are said by name, but for those that the chart decides itself."""
+    text = PLAIN_ELASTIC.replace("WORDS", f"[dlrover-run, {words}, t.py]")
+    whys = {verdict.why for verdict in text_as_jobs(text).conversions[0].lost}
+    assert ({f"its {named}: allranks' own agent reads no such option"} if named else set()) == whys
+
+
+def test_an_option_that_no_torchrun_has_is_a_loss() -> None:
+    """It is said, as it is where the chart calls torchrun itself."""
+    text = PLAIN_ELASTIC.replace("WORDS", "[dlrover-run, --no_such_thing=1, t.py]")
+    whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
+    assert any("--no_such_thing" in why for why in whys)
