@@ -54,30 +54,51 @@ def is_written_here(entry: Any, others: Collection[str] = _OF_JOBS) -> bool:
         entry: an entry of ``env``, or an item of a ``downwardAPI``.
         others: keys that Kubernetes itself writes on the pods of a run.
     """
-    paths = (
-        k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"),
-        k8s.text(entry, "fieldRef", "fieldPath"),
-    )
-    keys = [match[1] for path in paths if (match := _KEY.match(path))]
     return not any(
         (key.startswith(CONTROLLER_LABELS) or key in WRITTEN_KEYS)
         and key not in others
         and not is_own(key)
-        for key in keys
+        for key in _keys(entry)
     )
+
+
+def readers(fields: Fields, here: FieldPath, key: str) -> list[FieldPath]:
+    """The variables and files of pods that read a label or an annotation.
+
+    Args:
+        fields: the object.
+        here: the template of the pods.
+        key: that of the label or the annotation.
+    """
+    return [path for path, entry in _entries(fields.get(*here), here) if key in _keys(entry)]
+
+
+def _keys(entry: Any) -> list[str]:
+    """The keys of the labels and annotations that a variable or a file reads."""
+    paths = (
+        k8s.text(entry, "valueFrom", "fieldRef", "fieldPath"),
+        k8s.text(entry, "fieldRef", "fieldPath"),
+    )
+    return [match[1] for path in paths if (match := _KEY.match(path))]
 
 
 def _read_by(node: Any, path: FieldPath, others: Collection[str]) -> Iterator[FieldPath]:
     """The entries of an object that read such labels."""
+    for place, entry in _entries(node, path):
+        if not is_written_here(entry, others):
+            yield place
+
+
+def _entries(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    """The variables, and the files of volumes, of an object, with their places."""
     if isinstance(node, dict):
         for key, value in node.items():
-            yield from _read_by(value, (*path, key), others)
+            yield from _entries(value, (*path, key))
     elif isinstance(node, list):
         for index, value in enumerate(node):
-            if path[-1:] in (("env",), ("items",)) and not is_written_here(value, others):
-                yield (*path, index)
-            else:
-                yield from _read_by(value, (*path, index), others)
+            if path[-1:] in (("env",), ("items",)):
+                yield (*path, index), value
+            yield from _entries(value, (*path, index))
 
 
 def _without(node: Any, others: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import (
     claims,
     configmap_scripts,
+    downward,
     jobs,
     mpi_hosts,
     outside_variables,
@@ -271,7 +272,7 @@ def _check_ranks(fields: Fields, context: Context, shape: Shape) -> None:
 
 
 def _check_index(fields: Fields, podset: PodSet, program: Program, total: int) -> None:
-    """Say where a command counts its pod among those of one of several Jobs, as JobSets have.
+    """Say where a command or a variable counts its pod among those of one of a JobSet's Jobs.
 
     Args:
         fields: the object.
@@ -283,14 +284,18 @@ def _check_index(fields: Fields, podset: PodSet, program: Program, total: int) -
         return
     jobs_of_set = fields.number(*podset.path[:3], "replicas")
     is_whole = podset.replicas == total and (jobs_of_set is None or jobs_of_set == 1)
-    if is_whole or not references.mentions((*program.command, program.setup), (_JOB_INDEX,)):
+    if is_whole:
         return
-    for key in ("command", "args"):
-        fields.leave(
-            (*podset.path, "spec", "containers", podset.index, key),
-            f"it reads {_JOB_INDEX}, the pod's number in its own Job: here it is that among all of "
-            f"{plural(total, 'pod')}",
-        )
+    why = (
+        "it reads {}, the pod's number in its own Job: here it is that among all of "
+        f"{plural(total, 'pod')}"
+    )
+    for path in downward.readers(fields, podset.path, _COMPLETION):
+        fields.leave(path, why.format(_COMPLETION))
+    if references.mentions((*program.command, program.setup), (_JOB_INDEX,)):
+        for key in ("command", "args"):
+            path = (*podset.path, "spec", "containers", podset.index, key)
+            fields.leave(path, why.format(_JOB_INDEX))
 
 
 def _array(

@@ -37,6 +37,24 @@ def test_a_pod_s_number_in_one_of_several_jobs_is_another_here() -> None:
     assert whys[path].endswith("here it is that among all of 3 pods")
 
 
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+@pytest.mark.parametrize(("sets", "is_lost"), [(2, True), (1, False)])
+def test_a_variable_with_a_pod_s_number_in_one_of_several_jobs_is_said(
+    kind: str, sets: int, *, is_lost: bool
+) -> None:
+    """Kubernetes writes on each pod which of its Job's it is, and here all are of one Job."""
+    conversion = text_as_jobs(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec: "
+        f"{{replicatedJobs: [{{name: w, replicas: {sets}, template: {{spec: {{parallelism: 4, "
+        "completions: 4, template: {spec: {containers: [{name: c, image: i, "
+        "command: [torchrun, t.py], env: [{name: SHARD, valueFrom: {fieldRef: {fieldPath: "
+        f"\"metadata.{kind}['batch.kubernetes.io/job-completion-index']\"}}}}}}]}}]}}}}}}}}}}]}}"
+    ).conversions[0]
+    assert is_lost == any(
+        path.startswith(f"{POD}.containers[0].env[0]") for path in lost(conversion)
+    )
+
+
 def test_its_jobs_are_indexed_where_they_say_no_mode() -> None:
     """Its webhook has them be so: the pods that a conversion is compared with have an index."""
     container = {"name": "c", "image": "i", "command": ["torchrun", "t.py"]}
