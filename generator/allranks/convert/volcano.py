@@ -108,6 +108,10 @@ _ALWAYS = (
 )
 _EVICTED = "an evicted pod is replaced, and counts for nothing"
 _EVICTED_ALONE = f"a pod that fails ends the run; {_EVICTED}, where it ended the job as well"
+_IN_PLACE = (
+    "its pods' restartPolicy has a container that fails started anew in its pod, so that it was no "
+    "pod that failed; here the pod is replaced, at most runPolicy.backoffLimit times"
+)
 _NO_EVENT = "no pod has failed then, and nothing starts anew here"
 # Events at which no pod has failed: what takes an evicted pod away counts nowhere here either.
 _NO_FAILURE = {"PodEvicted", "PodPending", "PodRunning", "TaskCompleted", "OutOfSync"}
@@ -289,9 +293,9 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     times = _MAX_RETRY if retries is None else retries
     fatal = []
     starts_anew = gives_up = ends_early = False
-    places: list[FieldPath] = [("spec", "policies")]
-    places += [(*podset.path[:-1], "policies") for podset in sets]
-    for place in places:
+    places: list[tuple[FieldPath, Sequence[PodSet]]] = [(("spec", "policies"), deciding)]
+    places += [((*podset.path[:-1], "policies"), [podset]) for podset in sets]
+    for place, ruled in places:
         for index, policy in fields.items(*place):
             events = {*fields.words(*place, index, "events"), str(policy.get("event") or "")} - {""}
             action, code = policy.get("action"), policy.get("exitCode")
@@ -305,10 +309,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                 fatal.append(code)
                 fields.say(here, Outcome.CARRIED, "runPolicy.fatalExitCodes")
             elif events & {"PodFailed", "*"} and action in _GIVING_UP:
-                times, gives_up = 0, True
-                fields.say(here, Outcome.CARRIED, "runPolicy.backoffLimit")
-                if "PodEvicted" in events:
-                    fields.change(here, _EVICTED_ALONE, "runPolicy.backoffLimit")
+                gives_up |= _gives_up(fields, here, events, ruled)
             elif "TaskCompleted" in events and action in _ENDING:
                 ends_early = True
                 fields.change(here, _TRIALS_END if _is_sweep(fields) else _ENDS)
@@ -316,17 +317,37 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
                 fields.leave((*here, "timeout"), "no event waits here")
     if not ends_early:
         end_of_run.note(fields, "no policy of the Job ends it before all of its pods have")
-    restarts = {fields.text(*podset.path, "spec", "restartPolicy") for podset in deciding}
+    restarts = _restart_policies(fields, deciding)
     if restarts & {"", "Always"}:
         fields.note(_ALWAYS)
-    stays = restarts <= {"Never"}
-    if stays and times and not starts_anew and not gives_up:
-        times = 0
+    is_unanswered = restarts <= {"Never"} and not starts_anew
+    if is_unanswered and times and not gives_up:
         fields.note(_NO_RETRY)
+    if is_unanswered or gives_up:
+        times = 0
         fields.change(("spec", "maxRetry"), "nothing is tried again that it would count")
     job.retry(fields, times, ("spec", "maxRetry"))
     if fatal:
         fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))
+
+
+def _gives_up(
+    fields: Fields, policy: FieldPath, events: Collection[str], ruled: Sequence[PodSet]
+) -> bool:
+    """Whether a policy ends the job with the first program that fails; say what becomes of it."""
+    if "Never" not in _restart_policies(fields, ruled):
+        why = f"{_IN_PLACE}; {_EVICTED}" if "PodEvicted" in events else _IN_PLACE
+        fields.change(policy, why, "runPolicy.backoffLimit")
+        return False
+    fields.say(policy, Outcome.CARRIED, "runPolicy.backoffLimit")
+    if "PodEvicted" in events:
+        fields.change(policy, _EVICTED_ALONE, "runPolicy.backoffLimit")
+    return True
+
+
+def _restart_policies(fields: Fields, sets: Sequence[PodSet]) -> set[str]:
+    """The restart policies of pods; "" where a template has none, which is Always."""
+    return {fields.text(*podset.path, "spec", "restartPolicy") for podset in sets}
 
 
 def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
@@ -338,13 +359,15 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
             if shape.key == podsets.PYTORCH:  # what torchrun was told is taken off
                 values = fields.values
                 text = "\n".join((*values.get("command", ()), values.get("setup", "")))
-            if _HOSTS.search(text) and shape.key is not None and shape.key != podsets.MPI:
-                fields.leave(
-                    here,
-                    "it reads the files or variables of the plugin svc, which are not there: read "
-                    "TF_CONFIG, or MASTER_ADDR and RANK",
-                )
-            elif _TASK_INDEX.search(text):
-                fields.leave(
-                    here, "it reads the index of the plugin env, which is not there: read RANK"
-                )
+            has_hosts = shape.key is None or shape.key == podsets.MPI
+            reasons = [_OF_SVC] if _HOSTS.search(text) and not has_hosts else []
+            reasons += [_OF_ENV] if _TASK_INDEX.search(text) else []
+            if reasons:
+                fields.leave(here, "; ".join(reasons))
+
+
+_OF_SVC = (
+    "it reads the files or variables of the plugin svc, which are not there: read TF_CONFIG, or "
+    "MASTER_ADDR and RANK"
+)
+_OF_ENV = "it reads the index of the plugin env, which is not there: read RANK"

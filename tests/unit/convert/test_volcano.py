@@ -383,6 +383,39 @@ def test_an_evicted_pod_ends_no_run(events: str, *, is_noted: bool) -> None:
     assert conversion.values["runPolicy"]["backoffLimit"] == 0
 
 
+@pytest.mark.parametrize("restart_policy", ["", "Always", "OnFailure"])
+@pytest.mark.parametrize("event", ["event: PodFailed", "events: [PodFailed, PodEvicted]"])
+def test_a_job_that_a_failed_pod_ended_goes_on_where_its_kubelet_started_programs_anew(
+    restart_policy: str, event: str
+) -> None:
+    """A program that failed was no failed pod, and is tried again here as well."""
+    own = f"restartPolicy: {restart_policy}, " if restart_policy else ""
+    text = NEVER.replace("restartPolicy: Never, ", own)
+    text = text.replace("{event: PodEvicted, action: RestartJob}", f"{{{event}, action: AbortJob}}")
+    [conversion] = text_as_jobs(text).conversions
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert 2 == conversion.values["runPolicy"]["backoffLimit"]
+    assert "started anew in its pod" in reasons["spec.policies[0].action"]
+    assert ("Evicted" in event) == ("evicted" in reasons["spec.policies[0].action"])
+
+
+def test_retries_that_a_policy_rules_out_count_nothing() -> None:
+    """With a policy that gives up at the first failed pod, maxRetry is read by nobody."""
+    policy = "{event: PodFailed, action: AbortJob}"
+    text = NEVER.replace("{event: PodEvicted, action: RestartJob}", policy)
+    reasons = {own.path: own.why for own in text_as_jobs(text).conversions[0].verdicts}
+    assert "nothing is tried again that it would count" == reasons["spec.maxRetry"]
+
+
+def test_variables_of_two_plugins_are_said_of_each() -> None:
+    """VC_TASK_INDEX is of the plugin env, and the lists of hosts are of svc."""
+    command = "[sh, -c, 'torchrun t.py $VC_TASK_INDEX $VC_W_HOSTS']"
+    text = NEVER.replace("[torchrun, t.py]", command)
+    whys = {own.why for own in text_as_jobs(text).conversions[0].lost}
+    [why] = [why for why in whys if "plugin svc" in why]
+    assert "index of the plugin env" in why
+
+
 @pytest.mark.parametrize(
     ("policies", "is_noted"),
     [("", True), ("policies: [{event: TaskCompleted, action: CompleteJob}]", False)],
