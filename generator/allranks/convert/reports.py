@@ -11,12 +11,15 @@ from allranks.convert.verdicts import Outcome, dotted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from allranks.convert.compare import Difference
     from allranks.convert.registry import Result
     from allranks.convert.verdicts import Conversion, FieldPath, Verdict
 
 
 def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
-    """Lines for a person: the counts, and all that is not carried as it is.
+    """Texts for a person, of a line each: the counts, and all that is not carried as it is.
+
+    What stands in them of the object may hold line ends, which whoever prints them makes visible.
 
     Args:
         result: the conversions.
@@ -93,9 +96,10 @@ def markdown(result: Result) -> str:
             f"| {_cell(verdict.why)} | {verdict.line or ''} |"
             for verdict in conversion.verdicts
         )
-        notes = "".join(f"\n- {note}" for note in conversion.notes)
+        notes = "".join(f"\n- {_on_one_line(note)}" for note in conversion.notes)
+        title = _on_one_line(f"{conversion.kind} {conversion.name}")
         parts.append(
-            f"## {conversion.kind} {conversion.name}\n\n{conversion.summary()}.\n\n"
+            f"## {title}\n\n{_on_one_line(conversion.summary())}.\n\n"
             f"| field | outcome | value | why | line |\n| --- | --- | --- | --- | --- |\n{rows}\n"
             + (f"{notes}\n" if notes else "")
         )
@@ -110,7 +114,25 @@ def _code(value: str) -> str:
 
 
 def _cell(value: str) -> str:
-    return " ".join(value.replace("|", "\\|").split())
+    return _on_one_line(value.replace("|", "\\|"))
+
+
+def _on_one_line(text: str) -> str:
+    """A text of which no part begins a row, a heading or an item of its own."""
+    return " ".join(text.split())
+
+
+def comparison(differences: Sequence[Difference]) -> str:
+    """A Markdown table of what two kinds of pods do not have alike.
+
+    Args:
+        differences: what differs, in the order of the rows.
+    """
+    rows = "".join(
+        f"| {' | '.join(map(_cell, (item.role, item.setting, item.theirs, item.ours)))} |\n"
+        for item in differences
+    )
+    return f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip()
 
 
 def as_json(result: Result, paths: Sequence[str]) -> dict[str, Any]:

@@ -186,6 +186,37 @@ def test_the_report_as_data(cli: Any) -> None:
     assert "| `metadata.name` | carried | `NAME, the release` |  | 4 |" in table
 
 
+@pytest.mark.attack
+@pytest.mark.parametrize("report", ["text", "md"])
+def test_no_text_of_an_object_is_a_line_of_the_report(cli: Any, report: str) -> None:
+    """A key with a line end, or a control sequence, forges no verdict and moves no cursor."""
+    labels = '{"k\\nnote: forged": "v\\e[1A\\n| forged", a/b/c: x}'
+    cli.write(PLAIN.replace("namespace: research", f"labels: {labels}"))
+    process = cli("convert", "values.yaml", "-o", "out.yaml", "--report", report)
+    assert "forged" in process.stderr
+    assert "\x1b" not in process.stderr
+    starts = [line.partition("forged")[0] for line in process.stderr.splitlines()]
+    assert not {"note: ", "| "} & set(starts)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("report", ["text", "md"])
+def test_no_text_of_an_object_is_a_line_of_a_comparison(cli: Any, report: str) -> None:
+    """A variable's lines stay in the difference that they are about."""
+    cli.write(PLAIN.replace("[python, t.py]}", "[python, t.py], env: [{name: A, value: b}]}"))
+    assert 0 == cli("convert", "values.yaml", "-o", "out.yaml").returncode
+    forged = '"b\\e[1A\\nPyTorchJob plain, 2 pods: no difference | x"'
+    cli.write(
+        PLAIN.replace("[python, t.py]}", f"[python, t.py], env: [{{name: A, value: {forged}}}]}}")
+    )
+    process = cli("convert", "--check", "out.yaml", "values.yaml", "--report", report)
+    assert "env A" in process.stdout
+    assert "\x1b" not in process.stdout
+    assert "PyTorchJob plain, 2 pods: no difference" not in process.stdout.splitlines()
+    rows = [line for line in process.stdout.splitlines() if line.startswith("| ")]
+    assert all(line.replace("\\|", "").count("|") == 5 for line in rows)
+
+
 def test_a_refusal_is_data_where_the_report_is(cli: Any) -> None:
     """With --report json each problem is JSON on standard output, and standard error is empty."""
     cli.write(PLAIN.replace(", command: [python, t.py]", ""))

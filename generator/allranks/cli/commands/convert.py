@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allranks.cli import files as writing
+from allranks.cli.console import clean, one_line
 from allranks.cli.options import context_option, helm_option, pass_console, set_error_form
 from allranks.errors import EXIT_LOST, InputError
 from allranks.humanize import plural
@@ -202,19 +203,17 @@ def _check(console: Console, check: PodComparison, report: str) -> bool:
             }
         )
     elif report == "md":
-        rows = "".join(
-            f"| {item.role} | {item.setting} | {item.theirs} | {item.ours} |\n"
-            for item in check.differences
-        )
-        console.text(f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip())
+        from allranks.convert import reports
+
+        console.text(clean(reports.comparison(check.differences)))
     else:
         for item in check.differences:
-            console.text(str(item))
+            console.text(one_line(str(item)))
         pods = plural(check.pods, "pod")
         count = (
             plural(len(check.differences), "difference") if check.differences else "no difference"
         )
-        console.text(f"{check.kind} {check.name}, {pods}: {count}")
+        console.text(one_line(f"{check.kind} {check.name}, {pods}: {count}"))
     return not check.differences
 
 
@@ -289,4 +288,4 @@ def _report(console: Console, result: Result, report: str, written: list[str]) -
         console.report(reports.markdown(result))
     else:
         for line in reports.text(result, written):
-            console.note(line)
+            console.note(one_line(line))
