@@ -270,10 +270,10 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     for source, names in _patches(fields):
         if name in names:
             _lay(target, source, to)
-    for index, item in fields.items(*_OLD_OVERRIDES):
-        if name in _target_jobs(item):
-            for key in sorted(item.keys() - {"targetJobs"}):
-                _over(target, (*_OLD_OVERRIDES, index, key), (*to, "spec", key))
+    for source, names in _old_overrides(fields):
+        if name in names:
+            for key in sorted(fields.mapping(*source).keys() - {"targetJobs"}):
+                _over(target, (*source, key), (*to, "spec", key))
 
 
 def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
@@ -291,6 +291,12 @@ def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
         )
         for number, own in fields.items(*jobs):
             yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
+
+
+def _old_overrides(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
+    """What the first version of TrainJob laid over a PodSpec, and for which replicated jobs."""
+    for index, item in fields.items(*_OLD_OVERRIDES):
+        yield (*_OLD_OVERRIDES, index), _target_jobs(item)
 
 
 def _target_jobs(item: Mapping[str, Any]) -> set[str]:
@@ -501,6 +507,12 @@ def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
             )
             why = f"its {own.get('name')} is no part of the values"
             fields.leave(("spec", "runtimeRef", "name"), why)
+    for source, targets in (*_patches(fields), *_old_overrides(fields)):
+        if targets and not targets & names:
+            others = " and ".join(sorted(targets))
+            fields.leave(
+                source, f"it is for the pods of {others} alone, which are no part of the run"
+            )
 
 
 def _metadata(fields: Fields) -> None:

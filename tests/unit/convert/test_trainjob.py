@@ -385,3 +385,28 @@ spec:
     assert ["/out"] == [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     assert {"pool": "gpu"} == conversion.values["scheduling"]["nodeSelector"]
     assert set() == lost(conversion)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "podSpecOverrides: [{TARGET, nodeSelector: {a: b}}]",
+        "podTemplateOverrides: [{TARGET, spec: {nodeSelector: {a: b}}}]",
+    ],
+)
+@pytest.mark.parametrize(("job", "is_lost"), [("dataset-initializer", True), ("node", False)])
+def test_an_override_of_a_job_that_is_not_run_is_said(
+    override: str, job: str, *, is_lost: bool
+) -> None:
+    """It is laid over no pod of the run, whose pods are those of the trainer."""
+    text = (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\nspec:\n"
+        "  runtimeRef: {name: torch-distributed}\n"
+        '  trainer: {image: "a/b:1", command: [python, t.py], numNodes: 1}\n'
+        f"  {override.replace('TARGET', f'targetJobs: [{{name: {job}}}]')}\n"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    whys = {own.why for own in conversion.lost}
+    expected = f"it is for the pods of {job} alone, which are no part of the run"
+    assert ({expected} if is_lost else set()) == whys
+    assert is_lost == ("nodeSelector" not in conversion.values.get("scheduling", {}))
