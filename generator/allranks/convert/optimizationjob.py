@@ -182,5 +182,7 @@ def _section(fields: Fields) -> dict[str, Any]:
         )
     direction = fields.text("spec", "objectives", 0, "direction") or "Minimize"
     fields.keep(("spec", "objectives", 0), "sweep.objective")
+    for index, _ in fields.items("spec", "objectives")[1:]:
+        fields.leave(("spec", "objectives", index), "a sweep has one objective, which is the first")
     section["objective"] = {"metric": metric, "direction": direction.lower()}
     return section

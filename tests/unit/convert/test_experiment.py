@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.converted import lost, refusal, sample, text_as_jobs
+from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
 
 def test_an_experiment_is_a_sweep() -> None:
@@ -136,6 +136,19 @@ def test_an_optimization_job_is_a_sweep_too() -> None:
     assert ["--lr=${sweep.lr}", "--batch=${sweep.batch}"] == values["command"][3:5]
     assert {"min": 8, "max": 64} == values["sweep"]["parameters"]["batch"]["intUniform"]
     assert ({"team": "vision"}, set()) == (values["labels"], lost(conversion))
+
+
+def test_an_objective_behind_the_first_is_said_to_be_too_many() -> None:
+    """A sweep has one, and its trials are judged by the first."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8")
+    second = "{metric: loss, direction: Minimize}, {metric: acc, direction: Maximize}"
+    jobs = text_as_jobs(text.replace("{metric: loss, direction: Minimize}", second)).conversions
+    [conversion] = [job for job in jobs if job.name == "rates-of-trainer"]
+    whys = {own.path: own.why for own in conversion.lost}
+    assert {
+        f"spec.objectives[1].{key}": "a sweep has one objective, which is the first"
+        for key in ("metric", "direction")
+    } == whys
 
 
 @pytest.mark.parametrize("algorithm", ["enas", "darts", "pbt"])
