@@ -60,9 +60,11 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields: the object.
         path: where it stands.
     """
-    for key in _SECONDS:
+    for key in (*_SECONDS, "ttlSecondsAfterFinished"):
         amount = fields.number(*path, key)
-        if amount is not None and amount >= 0:
+        if amount is not None and amount < 0:
+            fields.leave((*path, key), f"it is {amount}, and 0 is the least that it may be")
+        elif amount is not None and key in _SECONDS:
             fields.carry((*path, key), ("runPolicy", key), amount)
     if fields.get(*path, "cleanPodPolicy") == "None":
         fields.change((*path, "cleanPodPolicy"), _CLEAN_NONE)

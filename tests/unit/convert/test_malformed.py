@@ -36,6 +36,16 @@ def convert(*changes: tuple[str, str]) -> Any:
     return converted.text_as_jobs(text).conversions[0]
 
 
+@pytest.mark.parametrize(
+    "key", ["backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+)
+def test_a_number_below_the_least_of_a_run_policy_is_named(key: str) -> None:
+    """What was given and what is allowed is said of it."""
+    conversion = convert(("runPolicy: {}", f"runPolicy: {{{key}: -1}}"))
+    whys = {own.path: own.why for own in conversion.lost}
+    assert "it is -1, and 0 is the least that it may be" == whys[f"spec.runPolicy.{key}"]
+
+
 def test_comments_stay_with_their_values(tmp_path: Path) -> None:
     """Above a value and behind it; a # inside of a value is none."""
     text = WORKERS.replace(
