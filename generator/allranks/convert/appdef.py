@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import finish, podsets, trials
+from allranks.convert import appdef_names, finish, podsets, trials
 from allranks.convert.podsets import PodSet
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import Fields, Rule, Rules, carried, changed, lost
@@ -51,6 +51,8 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_R}.overrides.**", "they are known to the program that made it alone"),
 )
 _RULES = Rules(FIELDS)
+# What a replica asks for by these words, and the unit that stands behind the number.
+AMOUNTS = {"cpu": ("cpu", ""), "memMB": ("memory", "M"), "gpu": ("nvidia.com/gpu", "")}
 # What TorchX puts in: where the image is, which replica it is, and what names rank 0.
 _MACROS = {"img_root": "", "replica_id": "$(JOB_COMPLETION_INDEX)", "rank0_env": "MASTER_ADDR"}
 _MACRO = re.compile(r"\$?\$\{(img_root|replica_id|rank0_env|app_id)\}")
@@ -75,7 +77,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             path="roles",
             hint="give each role by itself",
         )
-    name = fields.text("name") or fields.text("roles", 0, "name")
+    name = appdef_names.name_of(manifest)
     target = _rewritten(fields, name)
     template = target.manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     podset = PodSet("role", 1, (), template)
@@ -99,14 +101,14 @@ def _rewritten(fields: Fields, name: str) -> Rewrite:
     container: FieldPath = (*worker, "template", "spec", "containers", 0)
     target.put((*container, "name"), "pytorch")
     target.copy((*role, "image"), (*container, "image"))
-    target.put((*container, "command"), [_filled(fields.get(*role, "entrypoint"), name)])
+    target.put((*container, "command"), [filled(fields.get(*role, "entrypoint"), name)])
     target.also((*role, "entrypoint"), (*container, "command", 0))
     args = fields.get(*role, "args")
     for index, word in enumerate(args if isinstance(args, list) else ()):
-        target.put((*container, "args", index), _filled(word, name))
+        target.put((*container, "args", index), filled(word, name))
         target.also((*role, "args", index), (*container, "args", index))
     for index, (key, value) in enumerate(fields.mapping(*role, "env").items()):
-        target.put((*container, "env", index), {"name": key, "value": _filled(value, name)})
+        target.put((*container, "env", index), {"name": key, "value": filled(value, name)})
         target.also((*role, "env", key), (*container, "env", index, "value"))
     _resources(target, role, container)
     least, most = (fields.number(*role, key) for key in ("min_replicas", "num_replicas"))
@@ -119,12 +121,7 @@ def _rewritten(fields: Fields, name: str) -> Rewrite:
 def _resources(target: Rewrite, role: FieldPath, container: FieldPath) -> None:
     """What a replica asks for; less than nothing is what TorchX says for no word about it."""
     fields, resource = target.fields, (*role, "resource")
-    amounts = {
-        "cpu": ("cpu", "cpu", ""),
-        "memMB": ("memMB", "memory", "M"),
-        "gpu": ("gpu", "nvidia.com/gpu", ""),
-    }
-    for key, name, unit in amounts.values():
+    for key, (name, unit) in AMOUNTS.items():
         amount = trials.number(fields.get(*resource, key))
         to: FieldPath = (*container, "resources", "limits", name)
         if amount is not None and amount > 0:
@@ -136,6 +133,11 @@ def _resources(target: Rewrite, role: FieldPath, container: FieldPath) -> None:
         target.copy((*resource, "devices", key), (*container, "resources", "limits", str(key)))
 
 
-def _filled(text: Any, name: str) -> str:
-    """A text with what TorchX puts in for its macros."""
+def filled(text: Any, name: str) -> str:
+    """A text with what TorchX puts in for its macros.
+
+    Args:
+        text: a word of a role's, or a variable's value.
+        name: that of the AppDef.
+    """
     return _MACRO.sub(lambda match: _MACROS.get(match[1], name), str(text))

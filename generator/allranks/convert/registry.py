@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
+    appdef_names,
     kubeflow_pod_names,
     label_selectors,
     managed_by,
@@ -142,6 +143,8 @@ class Document:
     @property
     def name(self) -> str:
         """Its name; "" where it has none."""
+        if self.kind == "AppDef":
+            return appdef_names.name_of(self.data)
         metadata = self.data.get("metadata")
         if not isinstance(metadata, dict):
             return ""

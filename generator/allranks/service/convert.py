@@ -428,7 +428,7 @@ def check(
         if foreign_charts.is_chart(Path(path)):
             documents += foreign_charts.documents(path, chart, namespace)
             continue
-        source, data = STDIN_NAME if path.strip() == files.STDIN else path, files.read(path)
+        source, data = STDIN_NAME if path.strip() == files.STDIN else path, _read(path)
         if slurm.is_script(data):
             raise InputError(
                 f"{source} is a batch script, of which no controller makes pods: there is nothing "

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from allranks.convert import original
 from allranks.errors import InputError
 from allranks.service import convert as service
-from tests.converted import DATA, lost, refusal, sample, text_as_jobs
+from tests.converted import DATA, documents, lost, refusal, sample, text_as_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,3 +93,44 @@ def test_several_roles_are_refused() -> None:
         "- {name: reader, image: i, entrypoint: read}\n"
     )
     assert "it has the roles trainer, reader, and a torchrun job has one" == problem.message
+
+
+ROLE = """\
+name: t
+roles:
+- name: trainer
+  image: "a/b:1"
+  entrypoint: python
+  args: [t.py, --app, "${app_id}", "${img_root}/x", "${replica_id}"]
+  env: {APP: "${app_id}"}
+  num_replicas: 2
+  resource: {cpu: 2, gpu: 0, memMB: 512, devices: {a/b: 1}, capabilities: {CAPABILITY: p4d}}
+  mounts: [{type: volume, src: claim, dst_path: /c}, {type: bind, src_path: /a, dst_path: /b,
+    read_only: true}]
+"""
+
+
+def test_torchx_makes_a_pod_for_each_replica() -> None:
+    """With its macros filled in, and the same amounts as requests and as limits."""
+    text = ROLE.replace("CAPABILITY", "node.kubernetes.io/instance-type")
+    [document] = documents(text)
+    pods = original.pods(document.data) or []
+    assert ("t", ["trainer-0", "trainer-1"]) == (document.name, [pod.name for pod in pods])
+    spec = pods[1].spec
+    amounts = {"a/b": "1", "cpu": "2", "memory": "512M"}
+    assert {
+        "name": "trainer",
+        "image": "a/b:1",
+        "command": ["python", "t.py", "--app", "t", "/x", "$(JOB_COMPLETION_INDEX)"],
+        "env": [{"name": "APP", "value": "t"}],
+        "resources": {"requests": amounts, "limits": amounts},
+        "volumeMounts": [
+            {"name": "mount-0", "mountPath": "/c"},
+            {"name": "mount-1", "mountPath": "/b", "readOnly": True},
+        ],
+    } == spec["containers"][0]
+    assert [
+        {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "mount-1", "hostPath": {"path": "/a"}},
+    ] == spec["volumes"]
+    assert {"node.kubernetes.io/instance-type": "p4d"} == spec["nodeSelector"]

@@ -80,6 +80,7 @@ ORIGINALS: dict[tuple[str, str], str] = {
     ("batch.volcano.sh", "Job"): "sets:pods_of_volcano",
     ("trainer.kubeflow.org", "TrainJob"): "trainjob:pods",
     ("workload.codeflare.dev", "AppWrapper"): "appwrapper:pods",
+    ("torchx.pytorch.org", "AppDef"): "appdef:pods",
 }
 
 
