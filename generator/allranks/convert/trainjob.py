@@ -270,7 +270,7 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     for source, names in _patches(fields):
         if name in names:
             _lay(target, source, to)
-    for source, names in _old_overrides(fields):
+    for source, names in _overrides(fields, _OLD_OVERRIDES):
         if name in names:
             for key in sorted(fields.mapping(*source).keys() - {"targetJobs"}):
                 _over(target, (*source, key), (*to, "spec", key))
@@ -278,30 +278,18 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
 
 def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
     """What is laid over the pods' template, and for which replicated jobs."""
-    for index, item in fields.items(*_OVERRIDES):
-        yield (*_OVERRIDES, index), _target_jobs(item)
+    yield from _overrides(fields, _OVERRIDES)
     for index, _ in fields.items(*_PATCHES):
-        jobs: FieldPath = (
-            *_PATCHES,
-            index,
-            "trainingRuntimeSpec",
-            "template",
-            "spec",
-            "replicatedJobs",
-        )
+        template: FieldPath = (*_PATCHES, index, "trainingRuntimeSpec", "template")
+        jobs: FieldPath = (*template, "spec", "replicatedJobs")
         for number, own in fields.items(*jobs):
             yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
 
 
-def _old_overrides(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
-    """What the first version of TrainJob laid over a PodSpec, and for which replicated jobs."""
-    for index, item in fields.items(*_OLD_OVERRIDES):
-        yield (*_OLD_OVERRIDES, index), _target_jobs(item)
-
-
-def _target_jobs(item: Mapping[str, Any]) -> set[str]:
-    """The replicated jobs that an override is for."""
-    return {str(entry.get("name")) for entry in k8s.items(item, "targetJobs")}
+def _overrides(fields: Fields, path: FieldPath) -> Iterator[tuple[FieldPath, set[str]]]:
+    """The overrides of a list, and the replicated jobs that each is for."""
+    for index, item in fields.items(*path):
+        yield (*path, index), {str(own.get("name")) for own in k8s.items(item, "targetJobs")}
 
 
 def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
@@ -507,7 +495,7 @@ def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
             )
             why = f"its {own.get('name')} is no part of the values"
             fields.leave(("spec", "runtimeRef", "name"), why)
-    for source, targets in (*_patches(fields), *_old_overrides(fields)):
+    for source, targets in (*_patches(fields), *_overrides(fields, _OLD_OVERRIDES)):
         if targets and not targets & names:
             others = " and ".join(sorted(targets))
             fields.leave(
