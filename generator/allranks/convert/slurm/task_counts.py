@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.options import CPUS_PER_TASK, TASKS_PER_NODE
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -29,6 +30,26 @@ def keep(job: Draft) -> None:
     """Let the script read the numbers of Slurm's tasks, where the run has other ranks."""
     _keep_cpus(job)
     _keep_tasks(job)
+
+
+def note_unasked(job: Draft) -> None:
+    """Say which numbers programs find here that Slurm tells where an option asks for them alone.
+
+    A script that is run as it is unsets them itself.
+    """
+    values = job.fields.values
+    if values.get("compat") != "slurm" or values.get("script"):
+        return
+    options_of = {
+        _CPUS: CPUS_PER_TASK,
+        "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE,
+    }
+    unasked = [name for name, options in options_of.items() if not options & set(job.settings)]
+    if unasked:
+        job.fields.note(
+            f"programs find {' and '.join(unasked)} here also where no option asks for it, which "
+            "Slurm tells them only then: one with a number of its own for that case has another"
+        )
 
 
 def _keep_cpus(job: Draft) -> None:

@@ -104,3 +104,21 @@ def test_a_step_finds_no_tasks_of_a_node_that_nobody_has_asked_for() -> None:
         text[options] = conversion.values["script"]
     assert "SLURM_NTASKS_PER_NODE" in text["-n 1 --gpus=2"]
     assert "SLURM_NTASKS_PER_NODE" not in text["--ntasks-per-node=1 --gpus=2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ("", ["SLURM_CPUS_PER_TASK", "SLURM_NTASKS_PER_NODE"]),
+        ("-c 4", ["SLURM_NTASKS_PER_NODE"]),
+        ("-c 4 --ntasks-per-node=2", []),
+    ],
+)
+def test_numbers_that_no_option_asks_for_are_said_to_be_there(
+    options: str, names: list[str]
+) -> None:
+    """A program that has its own number where Slurm tells none finds another here."""
+    conversion = _convert(f"#SBATCH -N 2 -n 4 {options}", "srun python a.py")
+    notes = [note for note in conversion.notes if "where no option asks for it" in note]
+    assert bool(names) == bool(notes)
+    assert all(name in notes[0] for name in names)
