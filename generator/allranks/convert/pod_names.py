@@ -26,6 +26,8 @@ _OTHER_NAMES = (
     "names that `allranks render` shows"
 )
 
+_TRIALS = "it names pods of the old controller: the trials of a sweep have no names for each other"
+
 
 def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], first: str) -> None:
     """Put right what a program is told of the old controller's pods, or say that it is not.
@@ -60,7 +62,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
                 fields.change(path, "it is the address of rank 0", "command")
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
                 _check_trials(fields, podset, path)
-                fields.leave(path, _OTHER_NAMES)
+                fields.leave(path, _why(fields))
         of_job = _named(fields, (*here, "env"), _JOB_NAME)
         of_jobset = _named(fields, (*here, "env"), _OF_JOBSET)
 
@@ -76,13 +78,18 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
                 if is_old(word):
                     _check_trials(fields, podset, (*here, key, index))
                 if is_old(word) and any(map(is_old, _own_texts(fields))):
-                    fields.leave((*here, key, index), _OTHER_NAMES)
+                    fields.leave((*here, key, index), _why(fields))
                 elif is_put and is_old(word):
                     fields.change((*here, key, index), "MASTER_ADDR is rank 0's pod", "command")
         _say_of_others(fields, podset, names)
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _why(fields: Fields) -> str:
+    """Why a name of an old pod is of no use."""
+    return _TRIALS if fields.values.get("workload") == "sweep" else _OTHER_NAMES
 
 
 def _own_texts(fields: Fields) -> Iterator[str]:

@@ -181,3 +181,18 @@ def test_a_program_that_reads_mx_config_is_lost() -> None:
     for words, is_lost in (("python t.py $MX_CONFIG", True), ("python t.py", False)):
         conversion = text_as_jobs(text.replace("RUN", words)).conversions[0]
         assert is_lost is any("MX_CONFIG" in verdict.why for verdict in conversion.lost)
+
+
+def test_a_trial_that_names_pods_is_told_of_no_address() -> None:
+    """No trial has MASTER_ADDR, nor a name for another."""
+    text = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: w}
+spec: {template: {spec: {containers: [{name: c, image: i, command: [./a, w-0.w]}]}}}
+"""
+    conversion = text_as_jobs(text).conversions[0]
+    assert "sweep" == conversion.values["workload"]
+    (verdict,) = conversion.lost
+    assert "MASTER_ADDR" not in verdict.why
+    assert "trials of a sweep" in verdict.why
