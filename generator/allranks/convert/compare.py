@@ -332,9 +332,13 @@ def _command(
 _PUT_IN = re.compile(r"'\"\$\{([A-Za-z_]\w*)\}\"'|\$\{([A-Za-z_]\w*)\}")
 
 
+# A variable that is $(NAME), as it is typed, where the container has none of the name.
+_OR_TEXT = re.compile(r"\$\{([A-Za-z_]\w*)-\\\$\(\1\)\}")
+
+
 def _run_words(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Words as they are run: without the shell that only puts a variable in or sets one up."""
-    run_words = list(words)
+    run_words = [_OR_TEXT.sub(r"${\1}", word) for word in words]
     while run_words[:2] == ["sh", "-c"] and len(run_words) > 4 and run_words[3] == "sh":  # noqa: PLR2004
         run_words = run_words[4:]
     profile: tuple[str, ...] = ()

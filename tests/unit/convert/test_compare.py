@@ -303,3 +303,12 @@ def test_a_number_in_quotes_is_read_as_for_a_conversion() -> None:
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": "2", "template": template}}},
     }
     assert 2 == len(original.pods(job) or ())
+
+
+def test_a_variable_of_a_field_is_the_same_where_a_shell_puts_it_in() -> None:
+    """Also in the form that is text where the container has no such variable."""
+    source = {"fieldRef": {"fieldPath": "metadata.name"}}
+    env = [{"name": "SHARD", "valueFrom": source}]
+    theirs = _original({"command": ["a", "--x", "$(SHARD)"], "env": env})
+    ours = {"args": ["sh", "-c", 'exec a --x "${SHARD-\\$(SHARD)}"'], "env": env}
+    assert [] == _settings(theirs, _release(ours))
