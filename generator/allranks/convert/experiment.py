@@ -276,7 +276,7 @@ def _texts(fields: Fields, template: Manifest) -> dict[str, str]:
                 if reference
                 else "it names no parameter",
                 path=f"spec.trialTemplate.trialParameters[{index}].reference",
-                hint=f"name one of {', '.join(sorted(own))}",
+                hint=f"name one of {', '.join(sorted(own))}" if own else "add spec.parameters",
             )
     return texts
 
@@ -490,6 +490,10 @@ def _metrics(fields: Fields) -> None:
         fields.carry(path, ("sweep", "metrics", "regex"), pattern, why)
 
 
+# What the names of metrics are made of, as a rule.
+_LETTERS = r"[\w|-]"
+
+
 def _pattern(pattern: str, metric: str) -> str | None:
     """Katib's pattern of a line, whose first group is a name and the second its value, as ours."""
     if not metric.isidentifier() or not metric.isascii() or pattern.count("(") < _GROUPS:
@@ -513,8 +517,11 @@ def _pattern(pattern: str, metric: str) -> str | None:
     ):
         return None
     (name, name_end), (value, _) = groups[0], groups[1]
+    # Katib's group takes the whole of a name, and of val_loss no part that is called loss.
+    letters = re.fullmatch(r"(\[[^\]]+\]|\\w)[+*]", pattern[name + 1 : name_end])
+    before = f"(?<!{letters[1] if letters else _LETTERS})" if name == 0 else ""
     text = (
-        f"{pattern[:name]}{re.escape(metric)}{pattern[name_end + 1 : value]}"
+        f"{before}{pattern[:name]}{re.escape(metric)}{pattern[name_end + 1 : value]}"
         f"(?P<{metric}>{pattern[value + 1 :]}"
     )
     try:

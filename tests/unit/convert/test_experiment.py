@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from allranks.convert import experiment
 from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
 
@@ -226,3 +229,21 @@ def test_median_stopping_has_katibs_numbers(settings: str, expected: tuple[int, 
     text = SPACE.replace("NAME", "random").replace('[{name: start_step, value: "3"}]', settings)
     early = text_as_jobs(text).conversions[0].values["sweep"]["earlyStopping"]
     assert ("median", *expected) == (early["kind"], early["minSteps"], early["warmupTrials"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "value"),
+    [
+        (r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?)", "val_loss=3 loss = 0.5", "0.5"),
+        (r"(\w+)=(\d+)", "val_loss=3 loss=5", "5"),
+        (r"(.*)=(\d+)", "val-loss=3 loss=5", "5"),
+        (r"x([a-z]+)=(\d+)", "xloss=5", "5"),
+    ],
+)
+def test_a_metric_whose_name_another_ends_with_is_not_taken_for_it(
+    pattern: str, line: str, value: str
+) -> None:
+    """Katib takes the whole of a name."""
+    match = re.search(experiment._pattern(pattern, "loss") or "", line)
+    assert match is not None
+    assert value == match["loss"]

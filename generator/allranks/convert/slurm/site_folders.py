@@ -194,6 +194,8 @@ def say(job: Draft, contents: Contents | None = None) -> None:
     code = words.without_comments(job.text)
     sets_home = _SETS_HOME.search(code) is not None
     is_inside = "image" in values and "image" not in job.settings and not _OF_SITE.search(code)
+    # Without an image of the script's, /root is the home of who submits as root.
+    own_folders = _OF_IMAGES if "image" in values else _OF_IMAGES - {"/root"}
     for text in _texts(values, code, is_inside=is_inside):
         for match in _PATH.finditer(text):
             is_pattern = text[match.end() :][:1] in _PATTERN
@@ -206,7 +208,7 @@ def say(job: Draft, contents: Contents | None = None) -> None:
             is_own_home = top.startswith("$") and sets_home
             if path and not (
                 is_own_home
-                or (top in _OF_IMAGES and not _OF_SITE_SOFTWARE.fullmatch(path))
+                or (top in own_folders and not _OF_SITE_SOFTWARE.fullmatch(path))
                 or _OF_USR.fullmatch(path)
                 or is_made_anew
                 or is_spoken_of

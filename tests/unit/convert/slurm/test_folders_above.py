@@ -25,6 +25,8 @@ def _above(*rows: str) -> list[tuple[str, int]]:
         ("HERE=a", 'TOP="${OWN:-$PWD/../out}"', "$PWD/../out"),
         ("HERE=a", "python ${OWN:-..}/main.py", ".."),
         ("HERE=a", "export TOP=${TOP:=../src/a.py}", "../src/a.py"),
+        ('HERE="$(cd "$SLURM_SUBMIT_DIR" && pwd)"', 'TOP="$HERE/../data"', "$HERE/../data"),
+        ("HERE=$SLURM_SUBMIT_DIR", ': "${TOP:="$HERE/../data"}"', "$HERE/../data"),
         ("A=$SLURM_SUBMIT_DIR; HERE=$A", "TOP=${HERE%/*}", "${SLURM_SUBMIT_DIR%/*}"),
     ],
 )

@@ -60,6 +60,7 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ("sed -i 's/a/b/' /fsx/a.yaml\nsrun python a.py", "/fsx/a.yaml"),
         ("rsync -a /fsx/in/ .\nsrun python a.py", "/fsx/in"),
         ("curl https://a.org/b -o /fsx/b\nsrun python a.py", "/fsx/b"),
+        ("srun python a.py --conf /root/a.yaml", "/root/a.yaml"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:

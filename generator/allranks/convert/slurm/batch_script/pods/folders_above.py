@@ -165,7 +165,8 @@ def _above(command: Command, sent: Collection[str]) -> list[str]:
         sent: the variables that are the folder that is sent.
     """
     texts = [token.text for token in command.words]
-    if words.any_of(texts, words.IDLE):
+    assigns = texts[:1] == [":"] and any(":=" in text for text in texts)  # : "${DATA:=../data}"
+    if words.any_of(texts, words.IDLE) and not assigns:
         return []
     is_container = words.any_of(texts, words.CONTAINERS)
     targets = [target for _, target in command.redirections]

@@ -17,9 +17,10 @@ _SUBMIT_DIR = "$SLURM_SUBMIT_DIR"
 _SUBMITTED = re.compile(r"\$(?:SLURM_SUBMIT_DIR|\{SLURM_SUBMIT_DIR\})/?")
 # The same with a text for a shell that is no job's.
 _SUBMITTED_OR = re.compile(r"\$\{SLURM_SUBMIT_DIR:?-(?:[^{}()]|\{[^{}]*\}|\([^()]*\))*\}/?")
-# The same with its links followed.
+# The same with its links followed, or as a shell says that is there.
 _RESOLVED = re.compile(
-    r"\$\(\s*(?:readlink\s+-\w*f\w*|realpath(?:\s+-\w+)*)\s+\"?(?P<folder>\$[^\s\")]+)\"?\s*\)"
+    r"\$\(\s*(?:readlink\s+-\w*f\w*|realpath(?:\s+-\w+)*|cd(?=[^()]*&&\s*pwd))\s+"
+    r"\"?(?P<folder>\$[^\s\")]+)\"?\s*(?:&&\s*pwd(?:\s+-[LP])?\s*)?\)"
 )
 _WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
 _HERE = re.compile(r"\./?")
