@@ -372,7 +372,7 @@ def _spread_gpus(reader: _SizeReader) -> None:
         size.nodes, size.gpus = math.ceil(size.gpus / size.gpus_per_node), None
         if "gpus-per-task" in texts and not size.tasks and size.nodes > 1:
             why = (
-                f"a task on each of {size.nodes} nodes: the script names none, and Slurm would "
+                f"a task on each of {plural(size.nodes, 'node')}: the script names none, and Slurm would "
                 "have chosen; set nodes and gpusPerNode for others"
             )
             reader.say("gpus-per-task", Outcome.CHANGED, "nodes, gpusPerNode", why)
