@@ -372,8 +372,8 @@ def _spread_gpus(reader: _SizeReader) -> None:
         size.nodes, size.gpus = math.ceil(size.gpus / size.gpus_per_node), None
         if "gpus-per-task" in texts and not size.tasks and size.nodes > 1:
             why = (
-                f"a task on each of {plural(size.nodes, 'node')}: the script names none, and Slurm would "
-                "have chosen; set nodes and gpusPerNode for others"
+                f"a task on each of {plural(size.nodes, 'node')}: the script names none, and Slurm "
+                "would have chosen; set nodes and gpusPerNode for others"
             )
             reader.say("gpus-per-task", Outcome.CHANGED, "nodes, gpusPerNode", why)
         size.tasks_per_node = math.ceil(size.tasks / size.nodes) if size.tasks else None
