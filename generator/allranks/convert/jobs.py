@@ -61,19 +61,7 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
         )
     for key in ("command", "args"):
         _check_words(fields, (*pod.container, key))
-    image = fields.text(*pod.container, "image")
-    repository = image_parts(image).get("repository", "")
-    if _NO_IMAGE.search(image) or not is_repository(repository):
-        field = fields.get(*pod.container, "image")
-        raise InputError(
-            f"{'' if field is None else field!r} is no name of an image",
-            path=dotted((*pod.container, "image")),
-            hint=template_blanks.HINT
-            if "$" in image or "{" in image
-            else "fill in what stands in its place first: an image's name has no capital letters"
-            if image.lower() != image
-            else "name the image, as in image: ghcr.io/my/trainer:1",
-        )
+    image = check_image(fields, pod)
     command = pod.command or context.entrypoint
     if command or not (entrypoint := entrypoints.of(image)):
         if not command and entrypoints.runs_its_arguments(pod.args):
@@ -89,6 +77,32 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
         "Dockerfile of its name: give --entrypoint where the image has another"
     )
     return (*entrypoint, *pod.args)
+
+
+def check_image(fields: Fields, pod: PodTemplate) -> str:
+    """The image of the container that trains.
+
+    Args:
+        fields: the object.
+        pod: its template.
+
+    Raises:
+        InputError: it is no image's name.
+    """
+    image = fields.text(*pod.container, "image")
+    repository = image_parts(image).get("repository", "")
+    if _NO_IMAGE.search(image) or not is_repository(repository):
+        field = fields.get(*pod.container, "image")
+        raise InputError(
+            f"{'' if field is None else field!r} is no name of an image",
+            path=dotted((*pod.container, "image")),
+            hint=template_blanks.HINT
+            if "$" in image or "{" in image
+            else "fill in what stands in its place first: an image's name has no capital letters"
+            if image.lower() != image
+            else "name the image, as in image: ghcr.io/my/trainer:1",
+        )
+    return image
 
 
 def _with_sources(fields: Fields, pod: PodTemplate, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -136,6 +136,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         )
     has_workers = fields.number(*dialect.replicas) != 0
     worker = pods.read(fields, dialect.worker if has_workers else _NOWHERE, (dialect.main,))
+    if worker.container:
+        jobs.check_image(fields, worker)
     _templates(fields, launcher, worker)
     keys = "" if dialect.by_api else fields.text("spec", "sshAuthMountPath") or "/root/.ssh"
     _command(fields, launcher, context, keys, has_workers=bool(worker.container))

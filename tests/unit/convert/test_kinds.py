@@ -1473,3 +1473,14 @@ def test_pods_that_each_call_mpirun_are_said_to_become_one_job() -> None:
     conversion = text_as_jobs(text.replace("SPEC", spec)).conversions[0]
     assert "mpi" == conversion.values["workload"]
     assert any("each of 3 pods called it by itself" in verdict.why for verdict in conversion.lost)
+
+
+def test_an_image_of_workers_that_is_to_be_filled_in_is_named() -> None:
+    """At its own field, as that of a launcher is."""
+    launcher = TEMPLATE.replace("torchrun, a", "mpirun, ./a")
+    worker = launcher.replace("image: i", "image: '<YOUR-IMAGE>:v1'")
+    spec = f"{{mpiReplicaSpecs: {{Launcher: {{{launcher}}}, Worker: {{{worker}}}}}}}"
+    text = NO_PODS.replace("VERSION", "kubeflow.org/v2beta1").replace("KIND", "MPIJob")
+    problem = refusal(text.replace("SPEC", spec))
+    assert "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].image" == problem.path
+    assert "is no name of an image" in problem.message
