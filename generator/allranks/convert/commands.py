@@ -664,15 +664,10 @@ def is_composer(words: Sequence[str]) -> bool:
 
 def _module(words: Sequence[str]) -> str | None:
     """The module of ``python -m module``; None for anything else."""
-    at = _module_place(words)
-    return None if at is None else words[at]
-
-
-def _module_place(words: Sequence[str]) -> int | None:
     if not words or not _PYTHON.fullmatch(words[0]):
         return None
-    at = _script_place(words)
-    return at + 1 if words[at : at + 1] == ["-m"] and at + 1 < len(words) else None
+    option, *rest = (*words[_script_place(words) :], "")
+    return rest[0] or None if option == "-m" else None
 
 
 def _script_place(words: Sequence[str]) -> int:

@@ -151,22 +151,15 @@ def _with_entrypoint(
 ) -> list[original.OriginalPod]:
     """Pods whose containers that train have a command; the workers of an MPI job have sshd's."""
     has_launcher = any(pod.role == names.ROLE_LAUNCHER for pod in pods)
-    result = []
-    for pod in pods:
-        containers = [
-            {**own, "command": list(entrypoint)}
-            if text(own, "name") == pod.container and not own.get("command")
-            else own
-            for own in items(pod.spec, "containers")
-        ]
-        trains = not has_launcher or pod.role == names.ROLE_LAUNCHER
-        result.append(pod.with_spec({**pod.spec, "containers": containers}) if trains else pod)
-    return result
+    return [
+        pod
+        if pod.main.get("command") or (has_launcher and pod.role != names.ROLE_LAUNCHER)
+        else pod.with_main(command=list(entrypoint))
+        for pod in pods
+    ]
 
 
 _CLAIM = "PersistentVolumeClaim"
-# The variable of which torchrun takes what its option does not say.
-_PROCESSES = "PET_NPROC_PER_NODE"
 
 
 def _with_own_claims(spec: Mapping[str, Any], claims: Collection[str]) -> Mapping[str, Any]:
@@ -189,7 +182,7 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     program = commands.read(_words(container), (), variables)
     if program.runner is not commands.Runner.TORCHRUN or not world:
         return
-    option = program.options.get("nproc-per-node") or variables.get(_PROCESSES, "1")
+    option = program.options.get("nproc-per-node") or variables.get(names.ENV_PROCESSES, "1")
     if outside_variables.decide(container, option):
         return
     per_pod = references.number(option, variables) or pod.ranks or _gpus(container) or 1
@@ -315,9 +308,9 @@ def _command(
     is_split = program.setup or program.working_dir or own != words
     forms = (their_words, own) if is_split else (their_words,)
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
-        without_hosts = mpi_hosts.words_without_hosts(words)
-        forms = (*forms, tuple(without_hosts))
-        forms = (*forms, tuple(mpi_hosts.without_pods(without_hosts, pod.name.rpartition("-")[0])))
+        own_list = mpi_hosts.words_without_hosts(words)
+        no_pods = mpi_hosts.without_pods(own_list, pod.name.rpartition("-")[0])
+        forms = (*forms, tuple(own_list), tuple(no_pods))
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import shell_comments
+from allranks.convert import containers, shell_comments
 from allranks.convert.pod_template import TRAINER, templates_of
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.k8s import fields as k8s
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, FieldPath, Verdict
 
 _GROUPS = ("kubeflow.org", "trainer.kubeflow.org")
-_ROLES = r"(?:master|worker|chief|ps|evaluator|launcher|scheduler|server|node-\d+)"
+# What operators call the pods of a role, before their number.
+ROLES = r"(?:master|worker|chief|ps|evaluator|launcher|scheduler|server|node-\d+)"
 OTHER_NAMES = (
     "it names pods of the old controller, and they have other names here, which `allranks render` "
     "shows, each in the Service that is called after the release"
@@ -39,14 +40,19 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
     job = k8s.text(source, "metadata", "name")
     if not job or k8s.text(source, "apiVersion").partition("/")[0] not in _GROUPS:
         return conversion
-    pod = rf"(?<![\w/.-]){re.escape(job)}-{_ROLES}-[\d$({{]"
+    pod = rf"(?<![\w/.-]){re.escape(job)}-{ROLES}-[\d$({{]"
     # The workers of an MPI job have these names in a release of its name.
     same = re.compile(rf"(?<![\w/.-]){re.escape(job)}-worker-\d+\.{re.escape(job)}(?![\w-])")
     is_mpi = source.get("kind") == "MPIJob"
     verdicts, notes = list(conversion.verdicts), list(conversion.notes)
     helpers = _helpers(conversion.values)
     has_roles = conversion.values.get("workload") == "elastic"
-    for path, name, text in _texts_of_containers(source, ()):
+    texts = (
+        (k8s.text(container, "name"), *own)
+        for here, _, container in containers.of(source)
+        for own in _texts(container, here)
+    )
+    for name, path, text in texts:
         is_helper = name in helpers
         if not re.search(pod, text) or not (is_helper or has_roles):
             continue
@@ -67,7 +73,7 @@ def _helpers(values: Mapping[str, Any]) -> set[str]:
     own = {
         k8s.text(container, "name")
         for template in templates_of(values)
-        for key in ("initContainers", "containers")
+        for key in containers.KINDS
         for container in k8s.items(template, "spec", key)
     }
     return own - {TRAINER}
@@ -84,21 +90,6 @@ def _is_in_values(verdict: Verdict) -> bool:
     return verdict.outcome is Outcome.CARRIED or (
         verdict.outcome is Outcome.CHANGED and has_command
     )
-
-
-def _texts_of_containers(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str, str]]:
-    """The words and variables of all containers: where they stand, in which container, the text."""
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _texts_of_containers(item, (*path, index))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            if key not in ("initContainers", "containers"):
-                yield from _texts_of_containers(value, (*path, key))
-                continue
-            for index, container in k8s.numbered_items(node, key):
-                for where, text in _texts(container, (*path, key, index)):
-                    yield where, k8s.text(container, "name"), text
 
 
 def _texts(container: Mapping[str, Any], here: FieldPath) -> Iterator[tuple[FieldPath, str]]:

@@ -10,7 +10,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import nested_launcher, references, shell_comments
+from allranks.convert import containers, nested_launcher, references, shell_comments
+from allranks.convert.kubeflow_pod_names import ROLES
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     # The texts of a ConfigMap of the input, by their keys; none where the input has no such map.
     Find = Callable[[str], Mapping[str, str]]
 
-_ROLES = r"(?:master|worker|chief|ps|evaluator|launcher|scheduler|server|node-\d+)"
 _READS_HOST_NAME = re.compile(
     r"\$\{?HOSTNAME\b|\$\(hostname\b|`hostname\b|[\"']HOSTNAME[\"']|\bgethostname\(", re.ASCII
 )
@@ -74,10 +74,10 @@ def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -
     """
     job = k8s.text(source, "metadata", "name")
     pod = _pods(source, job)
-    role = "" if conversion.values.get("workload") == "torchrun" else f"{_ROLES}-"
+    role = "" if conversion.values.get("workload") == "torchrun" else f"{ROLES}-"
     same = rf"(?<![\w/.-]){re.escape(job)}-{role}\d+\.{re.escape(job)}(?![\w-])"
     verdicts, notes = list(conversion.verdicts), dict.fromkeys(conversion.notes)
-    for mount, file, script in _files(source, texts_of, ()):
+    for mount, file, script in _files(source, texts_of):
         if not any(word in script for word in (f"{job}-", "PET_", "HOSTNAME", "hostname")):
             continue
         text = shell_comments.without(script)
@@ -103,7 +103,7 @@ def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -
 def _pods(source: Mapping[str, Any], job: str) -> str:
     """A regular expression for the names of the old controller's pods."""
     key = (k8s.text(source, "apiVersion").partition("/")[0], k8s.text(source, "kind"))
-    roles = [_ROLES]
+    roles = [ROLES]
     if key[1] == "JobSet":
         names = [k8s.text(item, "name") for item in k8s.items(source, "spec", "replicatedJobs")]
         roles = [rf"{re.escape(name)}-\d+" for name in names]
@@ -125,17 +125,8 @@ def _unset(conversion: Conversion, source: Mapping[str, Any], text: str) -> list
     return [name for name in names if name.startswith("PET_RDZV_") or not has_own_launcher]
 
 
-def _files(node: Any, texts_of: Find, path: FieldPath) -> Iterator[tuple[FieldPath, str, str]]:
+def _files(source: Mapping[str, Any], texts_of: Find) -> Iterator[tuple[FieldPath, str, str]]:
     """The mounted files of an object: the volumeMount, what the file is called, and its text."""
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _files(item, texts_of, (*path, index))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            if key not in ("initContainers", "containers"):
-                yield from _files(value, texts_of, (*path, key))
-                continue
-            for index, container in k8s.numbered_items(node, key):
-                for place, config_map, file, text in of(node, container, texts_of):
-                    mount: FieldPath = (*path, key, index, "volumeMounts", place)
-                    yield mount, f"{file} of ConfigMap {config_map}", text
+    for here, pod, container in containers.of(source):
+        for index, config_map, file, text in of(pod, container, texts_of):
+            yield (*here, "volumeMounts", index), f"{file} of ConfigMap {config_map}", text

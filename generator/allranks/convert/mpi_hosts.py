@@ -66,14 +66,7 @@ def take_out(target: Rewrite, shape: Shape) -> tuple[list[FieldPath], list[Field
                 stale.append((*here, index))
             elif text != word:
                 rewritten.append((*here, index))
-    texts = "\n".join(launcher.words)
-    match = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", texts)
-    if (
-        match is not None
-        and workers
-        and not any(pods.is_gpu(name) for name in launcher.resources())
-    ):
-        target.put(("spec", "slotsPerWorker"), -(-int(match[1]) // workers))
+    _put_slots(target, launcher, launcher.words, workers)
     return rewritten, stale
 
 
@@ -87,12 +80,22 @@ def _take_out_of_part(
     matches = [match for word in words for match in listed.finditer(word)]
     target.put((*to, "command"), [listed.sub("", word) for word in words])
     slots = {int(slots) for match in matches for slots in re.findall(r":(\d+)", match[3])}
-    count = re.search(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)", "\n".join(words))
     if len(slots) == 1:
         target.put(("spec", "slotsPerWorker"), slots.pop())
-    elif count is not None and not any(pods.is_gpu(name) for name in launcher.resources()):
-        target.put(("spec", "slotsPerWorker"), -(-int(count[1]) // hosts))
+    else:
+        _put_slots(target, launcher, words, hosts)
     return [], []
+
+
+def _put_slots(target: Rewrite, launcher: PodSet, words: Sequence[str], hosts: int) -> None:
+    """Put the slots of each host that the number of ranks needs, where no GPUs say it."""
+    count = _COUNT.search("\n".join(words))
+    if count is not None and hosts and not any(map(pods.is_gpu, launcher.resources())):
+        target.put(("spec", "slotsPerWorker"), -(-int(count[1]) // hosts))
+
+
+# How many ranks mpirun starts.
+_COUNT = re.compile(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)")
 
 
 def without_pods(words: Sequence[str], stem: str) -> list[str]:

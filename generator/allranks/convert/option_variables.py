@@ -1,7 +1,6 @@
 """Options of torchrun's that a container has as variables: PET_MAX_RESTARTS, PET_LOG_DIR.
 
-torchrun reads each of its options of such a variable where its words do not have it
-(torch/distributed/argparse_util.py). The chart's own torchrun has options of the chart's.
+torchrun reads them where its words do not have them. The chart's own has options of the chart's.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ if TYPE_CHECKING:
     from allranks.convert.pods import PodTemplate
     from allranks.convert.verdicts import FieldPath, Fields
 
-_PREFIX = "PET_"
 # What a command's own torchrun is told of the job, whatever its container has.
 _OF_JOB = ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port")
-
 _OF_RENDEZVOUS = ("rdzv-backend", "rdzv-endpoint", "rdzv-id")
 
 
@@ -34,10 +31,9 @@ def put(fields: Fields, pod: PodTemplate, runs: Program) -> None:
         runs: what it runs.
     """
     for index, entry in fields.items(*pod.container, "env"):
-        name = k8s.text(entry, "name")
-        option = name.removeprefix(_PREFIX).lower().replace("_", "-")
+        option = torchrun_words.option_of(k8s.text(entry, "name"))
         path: FieldPath = (*pod.container, "env", index)
-        if not name.startswith(_PREFIX) or option in _OF_JOB:
+        if not option or option in _OF_JOB:
             continue
         if runs.is_nested and option in _OF_RENDEZVOUS:
             fields.change(path, "the command's own torchrun meets the others at MASTER_ADDR here")

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert import (
     claims,
     configmap_scripts,
@@ -130,7 +131,6 @@ _MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
 _NO_RANKS = "nothing in it starts ranks"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
-_PROCESSES = "PET_NPROC_PER_NODE"
 _ONE_PROCESS = (
     "a torchrun without --nproc-per-node starts one process in each pod, as before, with its {}: "
     "leave procsPerNode out for a process for each of them"
@@ -236,11 +236,11 @@ def _processes(target: Rewrite, podset: PodSet) -> None:
     No controller says it, but that of a PyTorchJob.
     """
     to: FieldPath = ("spec", "nprocPerNode")
-    unsaid = "auto" if _PROCESSES in podset.variables else "1"
-    target.put(to, podset.env.get(_PROCESSES) or unsaid)
+    unsaid = "auto" if names.ENV_PROCESSES in podset.variables else "1"
+    target.put(to, podset.env.get(names.ENV_PROCESSES) or unsaid)
     container: FieldPath = (*podset.path, "spec", "containers", podset.index)
     for index, entry in target.fields.items(*container, "env"):
-        if entry.get("name") == _PROCESSES:
+        if entry.get("name") == names.ENV_PROCESSES:
             target.also((*container, "env", index, "value"), to)
 
 

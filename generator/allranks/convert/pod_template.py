@@ -450,8 +450,9 @@ class _TemplateReader:
     def _account(self) -> None:
         fields, spec = self._fields, self._spec
         mount = fields.get(*spec, "automountServiceAccountToken")
-        reader = self._reader_of_token() if mount is None else ()
-        if reader and not fields.text(*spec, "serviceAccountName"):
+        is_default = mount is None and not fields.text(*spec, "serviceAccountName")
+        reader = self._reader_of_token() if is_default else ()
+        if reader:
             # The default account's token, too, was in each pod.
             fields.put(("serviceAccount", "automountToken"), value=True)
             fields.note(

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from allranks import names
 from allranks.convert import (
     commands,
     configmap_scripts,
@@ -70,8 +71,6 @@ _NESTED = (
     "the command calls a launcher of its own (torchrun, accelerate), which is told of a fixed "
     "number of nodes here: call torchrun as the container's command for a run that changes its size"
 )
-# The operator's variable for the processes of a pod, which a command's own torchrun may be given.
-_PROCESSES = "PET_NPROC_PER_NODE"
 _PORT = 23456  # which it opens where no container has one of its name
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
@@ -421,7 +420,7 @@ def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
 def _with_processes(program: commands.Program, processes: str) -> commands.Program:
     """A program whose torchrun asks for as many processes as the operator tells the pod."""
     option = program.options.get("nproc-per-node", "")
-    if not references.mentions((option,), (_PROCESSES,)):
+    if not references.mentions((option,), (names.ENV_PROCESSES,)):
         return program
     return replace(program, options={**program.options, "nproc-per-node": processes})
 

@@ -167,10 +167,12 @@ def note_gang(fields: Fields) -> None:
         fields: the object, converted.
     """
     dialect = k8s.text(fields.values, "scheduling", "dialect")
-    names_gang = any(next(_keys(fields.source, key), None) for key in _GANG_KEYS)
-    names_gang |= "batch.volcano.sh/" in _versions(fields.source)  # its webhook says minAvailable
     is_alone = fields.values.get("workload") == "torchrun" and fields.values.get("nodes") == 1
-    if dialect in _DIALECTS and not names_gang and not is_alone:
+    if dialect not in _DIALECTS or is_alone:
+        return
+    # Volcano's webhook says minAvailable where its Job does not.
+    names_gang = "batch.volcano.sh/" in _versions(fields.source)
+    if not names_gang and not any(key in _GANG_KEYS for key in _keys(fields.source)):
         fields.note(
             f"scheduling.dialect {dialect} makes a gang of the pods, which start together: without "
             "a gang of the old operator's each started where there was room; for that, leave the "
@@ -182,15 +184,13 @@ def note_gang(fields: Fields) -> None:
 _GANG_KEYS = ("schedulingPolicy", "minAvailable", "minMember", "podGroupPolicy", "BatchScheduler")
 
 
-def _keys(node: Any, key: str) -> Iterator[str]:
-    """A key wherever an object has it."""
+def _keys(node: Any) -> Iterator[str]:
+    """All keys of an object."""
     if isinstance(node, dict):
-        yield from (key for own in node if own == key)
-        for value in node.values():
-            yield from _keys(value, key)
-    elif isinstance(node, list):
-        for item in node:
-            yield from _keys(item, key)
+        yield from node
+        node = list(node.values())
+    for item in node if isinstance(node, list) else ():
+        yield from _keys(item)
 
 
 def _places(node: Any, path: FieldPath, key: str) -> Iterator[FieldPath]:

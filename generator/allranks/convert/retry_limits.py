@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,5 +32,11 @@ def noted(conversion: Conversion) -> Conversion:
     )
     if not is_named:
         return conversion
-    note = f"{limit} is {k8s.at(chart_defaults(chart), *_LIMIT)} where nothing sets it"
+    note = f"{limit} is {_default(chart)} where nothing sets it"
     return replace(conversion, notes=(*conversion.notes, note))
+
+
+@functools.cache
+def _default(chart: str) -> int:
+    number: int = k8s.at(chart_defaults(chart), *_LIMIT)
+    return number

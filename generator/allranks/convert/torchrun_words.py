@@ -158,6 +158,21 @@ def _ranks_command(
     return (*before, "-m", *rest) if "module" in options else (*before, *rest)
 
 
+# torchrun reads each option that its words do not have from a variable that is called so
+# (pytorch/torch/distributed/argparse_util.py).
+_OF_VARIABLES = "PET_"
+
+
+def option_of(variable: str) -> str:
+    """The option of torchrun's that a variable is, by name, with dashes; "" for another variable.
+
+    Args:
+        variable: its name: ``PET_MAX_RESTARTS``.
+    """
+    name = variable.removeprefix(_OF_VARIABLES)
+    return "" if name == variable else name.lower().replace("_", "-")
+
+
 def values_of(
     options: Mapping[str, str], env: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -88,7 +88,7 @@ def convert(
     remarks: dict[str, Comments] = {}
     chart.refuse_without(paths)
     for path in paths:
-        source = STDIN_NAME if path.strip() == files.STDIN else path
+        source = _source(path)
         if foreign_charts.is_chart(Path(path)):
             documents += foreign_charts.documents(path, chart, namespace)
             continue
@@ -114,8 +114,7 @@ def convert(
         )
     runtime_documents: list[registry.Document] = []
     for path in runtimes:
-        source = STDIN_NAME if path.strip() == files.STDIN else path
-        runtime_documents += _documents_of(files.read(path), source, remarks)
+        runtime_documents += _documents_of(files.read(path), _source(path), remarks)
     references = _missing_runtimes((*documents, *runtime_documents))
     if references and (kube_client := cluster()) is not None:
         runtime_documents += _read_runtimes(kube_client, references, namespace)
@@ -255,7 +254,7 @@ def script(
         InputError: it cannot be read, sbatch would not take it, or it cannot be a run; every
             problem is in it.
     """
-    source = STDIN_NAME if path.strip() == files.STDIN else path or "--wrap"
+    source = _source(path) or "--wrap"
     data = files.read(path) if path else _SHEBANG
     if data.strip() and not data.removeprefix(codecs.BOM_UTF8).startswith(b"#!"):
         raise InputError(
@@ -293,9 +292,9 @@ def _documents_of(
     remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
 
 
-def _documents(path: str) -> Iterator[registry.Document]:
-    source = STDIN_NAME if path.strip() == files.STDIN else path
-    return registry.documents_of(load.load_objects(_read(path), source))
+def _source(path: str) -> str:
+    """What a file is called in messages."""
+    return STDIN_NAME if path.strip() == files.STDIN else path
 
 
 def _read(path: str) -> bytes:
@@ -428,7 +427,7 @@ def check(
         if foreign_charts.is_chart(Path(path)):
             documents += foreign_charts.documents(path, chart, namespace)
             continue
-        source, data = STDIN_NAME if path.strip() == files.STDIN else path, _read(path)
+        source, data = _source(path), _read(path)
         if slurm.is_script(data):
             raise InputError(
                 f"{source} is a batch script, of which no controller makes pods: there is nothing "

@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.k8s.fields import mapping
+from allranks.k8s.fields import items, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,6 +54,23 @@ class OriginalPod:
     def with_spec(self, spec: Mapping[str, Any]) -> OriginalPod:
         """The pod with another PodSpec."""
         return replace(self, template={**self.template, "spec": spec})
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        """The container that trains; an empty one where there is none."""
+        own = (item for item in items(self.spec, "containers") if self._is_main(item))
+        return next(own, {})
+
+    def with_main(self, **changes: Any) -> OriginalPod:
+        """The pod with other fields of the container that trains."""
+        containers = [
+            {**item, **changes} if self._is_main(item) else item
+            for item in items(self.spec, "containers")
+        ]
+        return self.with_spec({**self.spec, "containers": containers})
+
+    def _is_main(self, container: Mapping[str, Any]) -> bool:
+        return container.get("name") == self.container
 
 
 # The module of each kind, by API group and kind: "module:function".

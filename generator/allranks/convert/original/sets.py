@@ -224,30 +224,24 @@ def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
 
 
 def _by_part(pods: list[OriginalPod]) -> list[OriginalPod]:
-    """Pods with the part of their script that each runs; [] where it has no such parts."""
-    result = []
-    for place, pod in enumerate(pods):
-        own = next(item for item in items(pod.spec, "containers") if item["name"] == pod.container)
-        words = [*texts(own.get("command")), *texts(own.get("args"))]
-        parts = first_pods.split(words, first_pods.index_variables(own))
-        if parts is None:
-            return []
-        containers = [
-            {**item, "command": list(parts[min(place, 1)]), "args": []} if item is own else item
-            for item in items(pod.spec, "containers")
-        ]
-        result.append(pod.with_spec({**pod.spec, "containers": containers}))
-    return result
+    """Pods of one template with the part of its script that each runs; [] where it has no parts."""
+    own = pods[0].main
+    parts = first_pods.split(_words(pods[0]), first_pods.index_variables(own))
+    if parts is None:
+        return []
+    launcher, worker = map(list, parts)
+    return [
+        pods[0].with_main(command=launcher, args=[]),
+        *(pod.with_main(command=worker, args=[]) for pod in pods[1:]),
+    ]
 
 
 def _runs_mpi(pod: OriginalPod) -> bool:
-    containers = [
-        item for item in items(pod.spec, "containers") if item.get("name") == pod.container
-    ]
-    words = [
-        word for item in containers for key in ("command", "args") for word in texts(at(item, key))
-    ]
-    return commands.read(words).workload == "mpi"
+    return commands.read(_words(pod)).workload == "mpi"
+
+
+def _words(pod: OriginalPod) -> list[str]:
+    return [word for key in ("command", "args") for word in texts(pod.main.get(key))]
 
 
 def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:

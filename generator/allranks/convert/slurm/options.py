@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 TASKS_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 COUNTING_TASKS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu", "gpus-per-task"}
+# The options that say how many CPUs a job has.
+CPUS_OF_JOB = (
+    *("cpus-per-task", "tres-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks"),
+)
 # Options of which a job has one alone: the last, as with two of the same name.
 _RIVALS = (
     frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),

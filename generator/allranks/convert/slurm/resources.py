@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm import amounts, placement, sizes
+from allranks.convert.slurm.options import CPUS_OF_JOB
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -17,14 +18,6 @@ _OF_NODES = ("nodes", "ntasks", "nodelist")
 _OF_GPUS = (
     *("gpus-per-node", "gres", "gpus", "gpus-per-task", "gpus-per-socket"),
     *("tres-per-task", "tres-per-job"),
-)
-_OF_CPUS = (
-    "cpus-per-task",
-    "tres-per-task",
-    "cpus-per-gpu",
-    "mincpus",
-    "ntasks-per-node",
-    "ntasks",
 )
 _COUNTING_CPUS = ("cpus-per-task", "cpus-per-gpu", "mincpus", "tres-per-task")
 _OF_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu", "tres-per-task")
@@ -137,7 +130,7 @@ def _put_resources(job: Draft) -> None:
     size = job.size
     memory = amounts.memory(size.memory) if size.memory else ""
     amounts_of = (
-        ("requests", "cpu", str(size.cpus_per_node or ""), _OF_CPUS),
+        ("requests", "cpu", str(size.cpus_per_node or ""), CPUS_OF_JOB),
         ("requests", "memory", memory, _OF_MEMORY),
         ("limits", "memory", memory, _OF_MEMORY),
         ("requests", "ephemeral-storage", amounts.memory(size.disk) if size.disk else "", ("tmp",)),

@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.runs import unread_programs
 from allranks.convert.slurm.batch_script.text import shell_text, words
-from allranks.convert.slurm.options import CPUS_PER_TASK
+from allranks.convert.slurm.options import CPUS_OF_JOB, CPUS_PER_TASK
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
 
-# The options that say how many CPUs a job has.
-_OF_CPUS = (
-    "cpus-per-task",
-    "tres-per-task",
-    "cpus-per-gpu",
-    "mincpus",
-    "ntasks-per-node",
-    "ntasks",
-)
 # What gives each of its ranks one thread, in a pod as elsewhere, where nobody says how many.
 _LAUNCHER = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|launch|lightning")
 _MAY_LAUNCH = (
@@ -75,5 +66,7 @@ def _line_of_cpus(script: Script, sruns: list[Step], cpus: int) -> int:
     lines = {own.name: own.line for own in script.settings}
     # One CPU for each of several tasks is a number of tasks.
     is_of_tasks = script.size.cpus_per_task == 1 and cpus > 1
-    names = [own for own in _OF_CPUS if own in lines and not (is_of_tasks and own in CPUS_PER_TASK)]
+    names = [
+        own for own in CPUS_OF_JOB if own in lines and not (is_of_tasks and own in CPUS_PER_TASK)
+    ]
     return lines[names[0]] if names else 0

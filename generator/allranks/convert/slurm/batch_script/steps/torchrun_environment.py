@@ -1,8 +1,7 @@
 """Torchrun's options that a script sets as variables: ``export PET_NPROC_PER_NODE=4``.
 
-Torchrun reads each option that it is not given from ``PET_`` and the option's name. The chart's own
-gives all of them, so that such a variable would have no effect here: it becomes the option.
-Source: pytorch/torch/distributed/argparse_util.py.
+The chart's own torchrun is given all of its options, so that such a variable would have no effect
+here: it becomes the option.
 """
 
 from __future__ import annotations
@@ -10,19 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert import scanner, torchrun_words
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PREFIX = "PET_"
-_FLAGS = frozenset({"PET_STANDALONE", "PET_NO_PYTHON", "PET_RUN_PATH", "PET_MODULE"})
+_FLAGS = frozenset({"standalone", "no-python", "run-path", "module"})
 
 
 def is_option(name: str) -> bool:
     """Whether a variable is an option of torchrun's."""
-    return name.startswith(PREFIX)
+    return torchrun_words.option_of(name) != ""
 
 
 def with_options(texts: Sequence[str], contents: Mapping[str, Sequence[str]]) -> list[str]:
@@ -34,9 +32,9 @@ def with_options(texts: Sequence[str], contents: Mapping[str, Sequence[str]]) ->
     """
     at = _behind_torchrun(texts)
     options = [
-        _option(name, values[-1])
+        _option(option, values[-1])
         for name, values in contents.items()
-        if name.startswith(PREFIX) and values
+        if (option := torchrun_words.option_of(name)) and values
     ]
     return [*texts[:at], *filter(None, options), *texts[at:]] if at else list(texts)
 
@@ -54,7 +52,6 @@ def _behind_torchrun(texts: Sequence[str]) -> int:
 
 
 def _option(name: str, value: str) -> str:
-    option = "--" + name.removeprefix(PREFIX).lower().replace("_", "-")
     if name in _FLAGS:
-        return option if value not in ("", "0") else ""
-    return f"{option}={value}" if re.fullmatch(r"[^\s\"'`;&|<>()]+", value) else ""
+        return f"--{name}" if value not in ("", "0") else ""
+    return f"--{name}={value}" if re.fullmatch(r"[^\s\"'`;&|<>()]+", value) else ""
