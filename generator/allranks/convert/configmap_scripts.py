@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, image_demands, mounted_files, shell_arguments
+from allranks.convert import commands, configmap_files, image_demands, shell_arguments
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
@@ -146,5 +146,7 @@ def _texts(
 ) -> Iterator[tuple[str, str, str]]:
     """The texts of ConfigMaps that are files in a container: the map, the file's path, the text."""
     pod = fields.mapping(*container[:-2])
-    for _, name, path, text in mounted_files.of(pod, fields.mapping(*container), context.texts_of):
+    for _, name, path, text in configmap_files.of(
+        pod, fields.mapping(*container), context.texts_of
+    ):
         yield name, path, text

@@ -23,7 +23,7 @@ from allranks.convert import (
     queue_and_scheduler,
     sshd_port,
 )
-from allranks.convert.places import place_of, same_place
+from allranks.convert.item_paths import place_of, same_place
 from allranks.convert.verdicts import (
     Conversion,
     FieldPath,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert import (
     appdef_names,
+    configmap_files,
     kubeflow_pod_names,
     label_selectors,
     managed_by,
     master_services,
     missing_volumes,
-    mounted_files,
     related_objects,
     retry_limits,
     unknown_fields,
@@ -373,7 +373,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = unknown_fields.checked(conversion, document.data)
     conversion = kubeflow_pod_names.checked(conversion, document.data)
     conversion = retry_limits.noted(conversion)
-    conversion = mounted_files.checked(conversion, document.data, context.texts_of)
+    conversion = configmap_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     conversion = managed_by.checked(conversion, document.data)
     verdicts = tuple(

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.places import place_of, same_place
+from allranks.convert.item_paths import place_of, same_place
 from allranks.convert.verdicts import Fields, Outcome, dotted, leaf_paths
 from allranks.yamlio import load
 

@@ -1,4 +1,4 @@
-"""Places in structures: of what has a name in a list, and of what was made of something else."""
+"""Paths of items in structures: of one with a name, and of what was made of another item."""
 
 from __future__ import annotations
 
