@@ -49,7 +49,8 @@ def _ranks(
 ) -> Iterator[dict[str, str]]:
     """What each rank of a job sees, as entry.sh and the shell around it make it."""
     fixed = {name: text for name, text in env.items() if isinstance(text, str)}
-    nodes, per_node = int(fixed["SLURM_NNODES"]), int(fixed["SLURM_NTASKS_PER_NODE"])
+    nodes = int(fixed["SLURM_NNODES"])
+    per_node = int(fixed["SLURM_NTASKS"]) // nodes
     names = hostlist.expand(fixed.get("SLURM_JOB_NODELIST", "pod-0"))
     hosts.write_text("".join(f"{name} slots={per_node}\n" for name in names))
     for rank in range(nodes * per_node):
@@ -202,6 +203,39 @@ def test_what_the_user_sets_stays(template: Any) -> None:
     assert variables(own)["SLURM_NTASKS"] == "7"
     (plain,) = templates(render()).values()
     assert not [name for name in variables(plain) if name.startswith("SLURM")]
+
+
+UNASKED = ["SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_NODE", "SLURM_NTASKS_PER_NODE"]
+
+
+@pytest.mark.parametrize("launcher", RANK_VARIABLES)
+def test_what_no_option_asks_for_is_left_out(launcher: str, template: Any, tmp_path: Path) -> None:
+    """Slurm sets these for an option alone; ranks have the same numbers without them."""
+    chart = "torchrun" if launcher == "torchrun" else "mpi"
+    values = {"compat": "slurm", "slurm": {"unset": UNASKED}, "labels": {}, **SIZES[2]}
+    pods = templates(renderer(template, CHARTS / chart)(**values))
+    env = variables(next(pod for name, pod in pods.items() if "launcher" not in name))
+    ranks = list(_ranks(env, launcher, ("dash",), tmp_path / "hostfile"))
+    assert not [name for name in UNASKED for rank_env in ranks if name in rank_env]
+    assert [str(rank) for rank in range(32)] == [rank_env["SLURM_PROCID"] for rank_env in ranks]
+    assert "8(x4)" == ranks[0]["SLURM_TASKS_PER_NODE"]
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_a_pod_is_the_first_task_of_its_node(shell: tuple[str, ...]) -> None:
+    """Before its ranks start, a pod has the number that Slurm gives a batch script's first task."""
+    text = f'. {SCRIPT}; allranks_slurm_node; echo "$SLURM_PROCID"'
+    for tasks, number in (("4", "0"), ("4(x3)", "8"), ("12(x20)", "24")):
+        node = "2" if "x" in tasks else "0"
+        env = {
+            "PATH": os.environ["PATH"],
+            "SLURM_TASKS_PER_NODE": tasks,
+            "ALLRANKS_NODE_RANK": node,
+        }
+        output = subprocess.run(
+            [*shell, "-euc", text], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        assert output == f"{number}\n"
 
 
 def test_the_gpus_of_a_pod_are_named_to_cuda(template: Any) -> None:

@@ -3,8 +3,8 @@
 # before setup, and by the shell around each rank.
 #
 # The chart sets what the whole job shares: SLURM_JOB_ID, SLURM_JOB_NAME, SLURM_NNODES, SLURM_NTASKS,
-# SLURM_NTASKS_PER_NODE, SLURM_JOB_NODELIST, SLURM_GPUS_ON_NODE, SLURM_CPUS_PER_TASK, … What the user
-# has set stays as it is.
+# SLURM_TASKS_PER_NODE, SLURM_JOB_NODELIST, SLURM_GPUS_ON_NODE, SLURM_CPUS_PER_TASK, … What the user
+# has set stays as it is, and what the value slurm.unset names is not set here either.
 
 # A pod, as a batch script sees its node: it is the first task there.
 allranks_slurm_node() {
@@ -24,8 +24,10 @@ allranks_slurm_node() {
       allranks_slurm_index=$((allranks_slurm_index + 1))
     done <"${ALLRANKS_MPI_HOSTFILE:-/etc/mpi/hostfile}"
   fi
-  : "${SLURM_NODEID:=0}" "${SLURM_LOCALID:=0}" "${SLURM_NTASKS_PER_NODE:=1}"
-  : "${SLURM_PROCID:=$((SLURM_NODEID * SLURM_NTASKS_PER_NODE))}"
+  : "${SLURM_NODEID:=0}" "${SLURM_LOCALID:=0}"
+  # 4(x3): four tasks on each of three nodes.
+  allranks_slurm_tasks=${SLURM_TASKS_PER_NODE:-${SLURM_NTASKS_PER_NODE:-1}}
+  : "${SLURM_PROCID:=$((SLURM_NODEID * ${allranks_slurm_tasks%%[!0-9]*}))}"
   : "${SLURM_SUBMIT_DIR:=$PWD}" "${SLURMD_NODENAME:=$allranks_slurm_hostname}"
   : "${SLURM_JOB_NODELIST:=$SLURMD_NODENAME}"
   if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
@@ -71,8 +73,8 @@ allranks_slurm_node() {
     done <"$allranks_slurm_resolver"
   fi
   SLURM_NODELIST=$SLURM_JOB_NODELIST
-  export SLURM_NODEID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_SUBMIT_DIR \
-    SLURMD_NODENAME SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE
+  export SLURM_NODEID SLURM_LOCALID SLURM_PROCID SLURM_SUBMIT_DIR SLURMD_NODENAME \
+    SLURM_JOB_NODELIST SLURM_NODELIST SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE
 }
 
 # The nodes of a step, the name of the first written out: JAX takes it for rank 0's, and reads no more

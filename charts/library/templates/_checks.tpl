@@ -22,7 +22,7 @@ stand for who uses plain Helm.
      variables of its roles, and `reserved` the names that it sets itself. JSON list. */}}
 {{- define "allranks.checks.shared" -}}
 {{- $problems := list -}}
-{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "workspace" "scheduling" "metadata" "stall" -}}
+{{- range $rule := list "workload" "release" "program" "env" "resources" "storage" "workspace" "scheduling" "metadata" "stall" "compat" -}}
 {{- $problems = concat $problems (include (printf "allranks.checks.%s" $rule) $ | fromJsonArray) -}}
 {{- end -}}
 {{- toJson $problems -}}
@@ -101,6 +101,14 @@ stand for who uses plain Helm.
 {{- end -}}
 {{- else if and (ne (toString $policy.onStall) "report") (not $policy.stallSeconds) -}}
 {{- $problems = append $problems (printf "runPolicy.onStall: %s needs runPolicy.stallSeconds, which is 0; set both" $policy.onStall) -}}
+{{- end -}}
+{{- toJson $problems -}}
+{{- end -}}
+
+{{- define "allranks.checks.compat" -}}
+{{- $problems := list -}}
+{{- if and .ctx.Values.slurm.unset (not .ctx.Values.compat) -}}
+{{- $problems = append $problems "slurm.unset: compat is empty and sets none of Slurm's variables; set compat to slurm, or leave it empty" -}}
 {{- end -}}
 {{- toJson $problems -}}
 {{- end -}}

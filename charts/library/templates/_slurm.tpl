@@ -60,6 +60,7 @@ tells them in the pod. The meanings are those of the manuals of sbatch and srun.
 {{- $_ := set $vars "SLURM_JOB_CPUS_PER_NODE" (ternary . (printf "%s(x%d)" . $nodes) (eq $nodes 1)) -}}
 {{- end -}}
 {{- with .ctx.Values.queue -}}{{- $_ := set $vars "SLURM_JOB_PARTITION" . -}}{{- end -}}
+{{- range .ctx.Values.slurm.unset -}}{{- $_ := unset $vars . -}}{{- end -}}
 {{- end -}}
 {{- toJson $vars -}}
 {{- end -}}

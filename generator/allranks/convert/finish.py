@@ -305,7 +305,17 @@ _SECTIONS = frozenset(
 # The order of a values file, as the charts' own have it.
 _ORDER = (
     *("workload", "preset", "image", "imagePullSecrets", "command", "args", "script", "setup"),
-    *("workingDir", "compat", "env", "envFrom", "gpus", "nodes", "gpusPerNode", "procsPerNode"),
+    *(
+        "workingDir",
+        "compat",
+        "slurm",
+        "env",
+        "envFrom",
+        "gpus",
+        "nodes",
+        "gpusPerNode",
+        "procsPerNode",
+    ),
     *("nodeShape", "gpuResource", "gpuType", "resources", "shm", "workspace", "storage", "queue"),
     *("scheduling", "runPolicy", "network", "networkPolicy", "security", "serviceAccount"),
     *("status", "trackers", "labels", "annotations", "podTemplate"),

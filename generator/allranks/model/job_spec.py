@@ -29,7 +29,7 @@ CHART_ONLY = frozenset(
     {"preset", "image", "imagePullSecrets", "command", "args", "script", "setup", "workingDir"}
     | {"env", "envFrom", "storage", "queue", "queueRef", "runPolicy", "security", "serviceAccount"}
     | {"status", "labels", "annotations", "layout", "networkPolicy", "workspace", "compat"}
-    | {"trackers"}
+    | {"trackers", "slurm"}
 )
 
 Values = Mapping[str, Any]

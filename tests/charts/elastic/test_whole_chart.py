@@ -71,6 +71,7 @@ ELASTIC = Parity(
     elsewhere={key: reason for key, reason in ELSEWHERE.items() if key not in _MASTER_KEYS}
     | {"elastic.roles.scheduler.replicas": "MXNet has always one"}
     | {"compat": "an elastic job has roles, and no ranks of Slurm's"}
+    | {"slurm.unset": "an elastic job has none of Slurm's variables"}
     | {"runPolicy.onStall": "what is done about a stall is the master's to say"},
 )
 
@@ -81,7 +82,9 @@ def test_every_value_changes_the_render(key: str, helm4: Any) -> None:
     ELASTIC.check_change(key, helm4)
 
 
-@pytest.mark.parametrize("key", sorted({"workload", "preset", "compat", "runPolicy.onStall"}))
+@pytest.mark.parametrize(
+    "key", sorted({"workload", "preset", "compat", "slurm.unset", "runPolicy.onStall"})
+)
 def test_what_changes_nothing_is_refused(key: str, helm4: Any) -> None:
     """A key that changes no manifest is refused."""
     ELASTIC.check_elsewhere(key, helm4, value="torchrun")

@@ -184,6 +184,7 @@ FITTING: dict[str, dict[str, Any]] = {
     },
     "network.rdma.resources": {"network": {"rdma": {"enabled": True}}},
     "serviceAccount.annotations": {"serviceAccount": {"create": True}},
+    "slurm.unset": {"compat": "slurm"},
     "networkPolicy.from": {"networkPolicy": {"enabled": True}},
 }
 for _volume in _VOLUMES:
@@ -196,6 +197,7 @@ for _volume in _VOLUMES:
 OTHER: dict[str, Any] = {
     "image.tag": "2.0",
     "compat": "slurm",  # beside no torchrun.runPath, which full-values.yaml has
+    "slurm.unset": ["SLURM_NTASKS_PER_NODE"],
     "networkPolicy.enabled": True,
     "networkPolicy.from": [{"podSelector": {}}],
     "scheduling.dialect": "volcano",

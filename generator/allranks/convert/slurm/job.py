@@ -201,7 +201,7 @@ def convert(
     placement.put_maker(job)
     arrays.put_array(job)
     _drop_counts(job)
-    task_counts.note_unasked(job)
+    task_counts.put_unasked(job)
     _say_sizes(job)
     _say_rest(job, parsed)
     site_folders.say(job, contents)

@@ -32,24 +32,29 @@ def keep(job: Draft) -> None:
     _keep_tasks(job)
 
 
-def note_unasked(job: Draft) -> None:
-    """Say which numbers programs find here that Slurm tells where an option asks for them alone.
+def put_unasked(job: Draft) -> None:
+    """Leave out the variables that Slurm sets for an option alone, where no option asks for them.
 
-    A script that is run as it is unsets them itself.
+    Programs take another way where they are absent. What the script names itself has the number of
+    the run; a script that is run as it is unsets its own. Source: sbatch(1) and srun(1), output
+    environment variables.
     """
     values = job.fields.values
     if values.get("compat") != "slurm" or values.get("script"):
         return
-    options_of = {
-        _CPUS: CPUS_PER_TASK,
-        "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE,
-    }
-    unasked = [name for name, options in options_of.items() if not options & set(job.settings)]
-    if unasked:
-        job.fields.note(
-            f"programs find {' and '.join(unasked)} here also where no option asks for it, which "
-            "Slurm tells them only then: one with a number of its own for that case has another"
-        )
+    of_step = {setting.name.removeprefix("srun ") for setting in job.body.settings}
+    asked = of_step | set(job.settings)
+    in_script = {name for name, _ in words.variables(job.text)} | set(values.get("env", {}))
+    options_of = {"SLURM_CPUS_PER_TASK": CPUS_PER_TASK, "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE}
+    if values.get("gpus") or values.get("gpusPerNode"):
+        options_of["SLURM_GPUS_PER_NODE"] = frozenset({"gpus-per-node"})
+    unset = [
+        name
+        for name, options in options_of.items()
+        if not options & asked and name not in in_script
+    ]
+    if unset:
+        job.fields.put(("slurm", "unset"), sorted(unset))
 
 
 def _keep_cpus(job: Draft) -> None:

@@ -128,6 +128,9 @@ def _module(view: View) -> Iterator[Finding]:
 def _compat(view: View) -> Iterator[Finding]:
     compat = view["compat"]
     if not compat:
+        if view.get("slurm.unset", []):
+            message = "compat is empty, and sets none of Slurm's variables"
+            yield Finding(path("slurm.unset"), message, "set compat to slurm, or leave it empty")
         return
     if view.workload == names.ELASTIC:
         message = f"the pods of an elastic job have roles, and no ranks of {compat}"
@@ -289,8 +292,9 @@ RULES = (
     ),
     ValuesRule(
         "compat",
-        "`compat: slurm` is for ranks: not for elastic jobs, and not beside `torchrun.runPath`.",
-        ("compat", "torchrun.runPath"),
+        "`compat: slurm` is for ranks: not for elastic jobs, and not beside `torchrun.runPath`; "
+        "`slurm.unset` goes with it alone.",
+        ("compat", "torchrun.runPath", "slurm.unset"),
         _compat,
     ),
     ValuesRule(

@@ -56,6 +56,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "GPUS_PER_NODE=8\n"
         "export -n GPUS_PER_NODE\n",
         "compat": "slurm",
+        "slurm": {"unset": ["SLURM_GPUS_PER_NODE"]},
         "env": {
             "NCCL_DEBUG": "WARN",
             "SLURM_JOB_PARTITION": "gpu",

@@ -114,11 +114,14 @@ def test_a_step_finds_no_tasks_of_a_node_that_nobody_has_asked_for() -> None:
         ("-c 4 --ntasks-per-node=2", []),
     ],
 )
-def test_numbers_that_no_option_asks_for_are_said_to_be_there(
-    options: str, names: list[str]
-) -> None:
-    """A program that has its own number where Slurm tells none finds another here."""
-    conversion = _convert(f"#SBATCH -N 2 -n 4 {options}", "srun python a.py")
-    notes = [note for note in conversion.notes if "where no option asks for it" in note]
-    assert bool(names) == bool(notes)
-    assert all(name in notes[0] for name in names)
+def test_numbers_that_no_option_asks_for_are_left_out(options: str, names: list[str]) -> None:
+    """A program that has its own number where Slurm tells none takes it here as well."""
+    values = _convert(f"#SBATCH -N 2 -n 4 {options}", "srun python a.py").values
+    assert names == values.get("slurm", {}).get("unset", [])
+
+
+def test_numbers_that_a_script_reads_are_there() -> None:
+    """An option of the step asks for one, and a line that reads another has that of the run."""
+    line = 'srun -c 4 python a.py --tasks "$SLURM_NTASKS_PER_NODE"'
+    values = _convert("#SBATCH -N 2 -n 4 --gres=gpu:2", line).values
+    assert values["slurm"] == {"unset": ["SLURM_GPUS_PER_NODE"]}
