@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 # As torch.distributed.launch writes it from torch 2.0 on, and before (torch/distributed/run.py).
 _DASHED, _OLD = "--local-rank", "--local_rank"
 OF_LAUNCH = (
-    "torch.distributed.launch gives a script --local-rank (--local_rank before torch 2), and so "
-    "does the command here; with a script that reads LOCAL_RANK it may be python3 and the script "
-    "alone"
+    "torch.distributed.launch gives a script --local-rank, and so does the command here; before "
+    "torch 2 it was --local_rank: write that for a script that knows no other; with a script that "
+    "reads LOCAL_RANK it may be python3 and the script alone"
 )
 
 

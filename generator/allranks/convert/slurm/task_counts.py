@@ -58,16 +58,17 @@ def put_unasked(job: Draft) -> None:
 
 
 def _keep_cpus(job: Draft) -> None:
-    """Let the script read the CPUs of Slurm's tasks."""
+    """Let the script and its programs read the CPUs of Slurm's tasks."""
     values, setting = job.fields.values, job.settings.get("cpus-per-task")
     cpus = job.size.cpus_per_task
     match = re.search(rf"^[^#\n]*\$\{{?{_CPUS}\b", job.text, re.MULTILINE)
     ranks = values.get("procsPerNode") or values.get("gpusPerNode") or 1
-    if setting is None or not cpus or match is None or _CPUS in values.get("env", {}):
+    if setting is None or not cpus or _CPUS in values.get("env", {}):
         return
     if (job.size.cpus_per_node or 0) // ranks == cpus:
         return
-    key = job.key(f"${_CPUS}", job.text.count("\n", 0, match.end()) + 1)
+    line = job.text.count("\n", 0, match.end()) + 1 if match else setting.line
+    key = job.key(f"${_CPUS}", line)
     job.fields.put(("env", _CPUS), str(cpus), (key,))
     job.fields.say((key,), Outcome.CHANGED, f"env.{_CPUS}", _WHY)
 

@@ -41,7 +41,7 @@ def test_a_steps_own_options_are_carried() -> None:
     assert conversion.values["gpusPerNode"] == 8
     assert conversion.values["resources"]["perPod"]["requests"] == {"cpu": "4", "memory": "100Gi"}
     assert conversion.values["workingDir"] == "/code"
-    assert conversion.values["env"] == {"A": "1"}
+    assert conversion.values["env"] == {"A": "1", "SLURM_CPUS_PER_TASK": "4"}
     assert _verdict(conversion, "srun --export").outcome == Outcome.NOT_CARRIED
     assert "write B into env" in _verdict(conversion, "srun --export").why
 

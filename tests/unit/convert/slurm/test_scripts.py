@@ -59,6 +59,7 @@ def test_srun_torchrun_becomes_the_torchrun_chart() -> None:
         "slurm": {"unset": ["SLURM_GPUS_PER_NODE"]},
         "env": {
             "NCCL_DEBUG": "WARN",
+            "SLURM_CPUS_PER_TASK": "96",
             "SLURM_JOB_PARTITION": "gpu",
             "SLURM_JOB_ACCOUNT": "physics",
             "SLURM_JOB_QOS": "long",

@@ -96,6 +96,17 @@ def test_a_program_that_runs_once_finds_the_cpus_of_a_task() -> None:
     ).values.get("env", {})
 
 
+def test_ranks_find_the_cpus_of_the_task_that_started_them() -> None:
+    """A torchrun is one task of a node; its ranks count their workers by that task's CPUs."""
+    step = "srun torchrun --nnodes=2 --nproc_per_node=4 a.py"
+    conversion = _convert("#SBATCH -N 2 -n 2 -c 32 --gpus-per-node=4", step)
+    assert conversion.values["env"]["SLURM_CPUS_PER_TASK"] == "32"
+    of_ranks = _convert(
+        "#SBATCH -N 2 --ntasks-per-node=4 -c 8 --gpus-per-node=4", "srun python a.py"
+    )
+    assert "SLURM_CPUS_PER_TASK" not in of_ranks.values.get("env", {})
+
+
 def test_a_step_finds_no_tasks_of_a_node_that_nobody_has_asked_for() -> None:
     """Lightning compares the number with its devices, and ends where they differ."""
     text = {}
