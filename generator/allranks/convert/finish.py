@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 # So often values may be taken out, each time all that is wrong.
 _ROUNDS = 12
+# What was accepted last. An object that is written as one of another kind has its values, as a
+# rule, and their check is the most of a conversion's time.
+_accepted: deque[tuple[str, str, str]] = deque(maxlen=4)
 
 
 def conversion(fields: Fields, *, queue: str = "", chart: str = "", name: str = "") -> Conversion:
@@ -156,8 +160,12 @@ def settle(fields: Fields, chart: str, name: str) -> None:
         InputError: a problem cannot be solved by leaving something out.
     """
     for _ in range(_ROUNDS):
+        judged = (chart, name, repr(written(fields.values)))
+        if judged in _accepted:
+            return
         problems = problems_of(fields.values, chart, name)
         if not problems:
+            _accepted.append(judged)
             return
         # A limit goes first: what is more than it allows may be right without it.
         limits = [item for item in problems if item[0][:3] == ("elastic", "auto", "limits")]
