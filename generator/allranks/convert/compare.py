@@ -7,6 +7,7 @@ find each other is not compared, because that is what differs by design.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from allranks.convert import (
     mpi_hosts,
     mpi_workers,
     outside_variables,
+    rank_variables,
     references,
     shell,
     shell_arguments,
@@ -138,6 +140,7 @@ def differences(
         if not pods or not number:
             continue
         result += _ranks(role, pods[0], world)
+        result += _untold(role, pods, world)
         kinds: set[str] = set()
         for pod in pods:
             if (key := repr(pod.template)) not in kinds:
@@ -187,11 +190,24 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
         return
     per_pod = references.number(option, variables) or pod.ranks or _gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
-    # A number of nodes in the command's own words wins over what the controller tells the pod.
-    own = references.number(references.ends(program.options.get("nnodes", ""))[1], variables)
-    nodes = own if own and own > 1 else nodes
+    # What the command says of the nodes wins over the controller; torchrun's own default is one.
+    nnodes = program.options.get("nnodes", variables.get(names.ENV_NODES, "1"))
+    nnodes = "1" if "standalone" in program.options else nnodes
+    nodes = references.number(references.ends(nnodes)[1], variables) or nodes
     if nodes and nodes * per_pod != world:
-        yield Difference(role, "processes in all", str(nodes * per_pod), str(world))
+        yield Difference(role, "ranks of a training", str(nodes * per_pod), str(world))
+
+
+def _untold(role: str, pods: Sequence[original.OriginalPod], world: int) -> Iterator[Difference]:
+    """Whether programs are told here of each other that nothing there told, where none says it."""
+    container = _container(pods[0].spec, pods[0].container)
+    program = commands.read(_words(container), (), _plain_env(container) | dict(pods[0].env))
+    if program.runner is not commands.Runner.PLAIN or min(world, len(pods)) <= 1:
+        return
+    variables = {text(entry, "name") for entry in items(container, "env")} | set(pods[0].env)
+    texts = (*program.command, program.setup, *program.scripts)
+    if not rank_variables.are_set(variables, texts):
+        yield Difference(role, "RANK, WORLD_SIZE and MASTER_ADDR", _NONE, "those of each rank")
 
 
 def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, Any], int]]:
@@ -494,4 +510,11 @@ def _stored(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return _NONE if value is None else str(value)
+    """A value as a person reads it: maps and lists as JSON, parts that are there one by one."""
+    if value is None:
+        return _NONE
+    if isinstance(value, tuple):
+        return ", ".join(_shown(part) for part in value if part) or _NONE
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)

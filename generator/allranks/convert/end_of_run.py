@@ -22,6 +22,9 @@ OF_OPERATOR = "the operator lets them go on without a cleanPodPolicy"
 OF_JOB = "a Job is done when all of its pods are"
 
 
+_BEFORE = "are ended, which they were not before"
+
+
 def note(fields: Fields, before: str) -> None:
     """Note with whose end the run is over, where pods may be left then.
 
@@ -36,13 +39,17 @@ def note(fields: Fields, before: str) -> None:
     if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and is_own:
         fields.note(
             "the run is over with its first pod that is done, and pods that still work some "
-            f"minutes later are ended, which they were not before: {before}"
+            f"minutes later {_BEFORE}: {before}"
         )
     elif workload == "elastic" and (end := _of_roles(fields)):
         fields.note(
-            f"the run is over with {end}, and pods that still work then are ended, which they were "
-            f"not before: {before}"
+            f"the run is over with {end}, and pods that still work then {_BEFORE}: {before}"
         )
+
+
+def take_back(fields: Fields) -> None:
+    """Take the note back, of a job that somebody else ends and deletes with its first end."""
+    fields.notes[:] = [note for note in fields.notes if _BEFORE not in note]
 
 
 def _of_roles(fields: Fields) -> str:

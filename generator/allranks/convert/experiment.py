@@ -15,7 +15,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, pods, podsets, registry, search_spaces, trials
+from allranks.convert import (
+    end_of_run,
+    finish,
+    pods,
+    podsets,
+    registry,
+    search_spaces,
+    trials,
+)
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     METADATA,
@@ -149,6 +157,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     }
     section = trials.bounded(fields, section, spaces, ("spec", "maxTrialCount"))
     trials.put(fields, inner.values, section, spaces)
+    if fields.get("spec", "trialTemplate", "retain") is not True:
+        # trial_controller.go deletes a trial's job when it is done, and its pods with it.
+        end_of_run.take_back(fields)
     pods.labels(fields, ("metadata",), ())
     _metrics(fields)
     fields.note(

@@ -16,6 +16,7 @@ from allranks.convert import (
     kubeflow,
     pods,
     preparation,
+    rank_variables,
     references,
     shell,
 )
@@ -71,6 +72,7 @@ _NESTED = (
     "the command calls a launcher of its own (torchrun, accelerate), which is told of a fixed "
     "number of nodes here: call torchrun as the container's command for a run that changes its size"
 )
+_OF_COMMAND = "the command starts its processes itself"
 _PORT = 23456  # which it opens where no container has one of its name
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
@@ -394,12 +396,13 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     """
     nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
     env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
-    has_ranks = not env.isdisjoint(_RANK_VARIABLES) or any(map(_TELLS_RANK.search, texts))
-    if nodes > 1 and not has_ranks and not fields.has("spec", "elasticPolicy"):
+    if nodes > 1 and not rank_variables.are_set(env, texts):
+        is_elastic = fields.has("spec", "elasticPolicy")
+        for_torchrun = " (an elasticPolicy sets PET_* alone, for torchrun)" if is_elastic else ""
         fields.note(
-            "nothing set RANK, WORLD_SIZE or MASTER_ADDR in its pods: unless its program found the "
-            f"others otherwise, each of {plural(nodes, 'pod')} ran by itself; here they are told, "
-            "and train together"
+            f"nothing set RANK, WORLD_SIZE or MASTER_ADDR in its pods{for_torchrun}: unless its "
+            f"program found the others otherwise, each of {plural(nodes, 'pod')} ran by itself; "
+            "here they are told, and train together"
         )
 
 
@@ -439,11 +442,9 @@ def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> i
             fields.change(path, "the command's --nproc-per-node wins", "procsPerNode")
     text = words if words is not None else "" if processes is None else str(processes)
     if program.runner is not commands.Runner.TORCHRUN and processes is not None:
-        fields.change(
-            ("spec", "nprocPerNode"),
-            "the command starts its processes itself, and each pod runs it once",
-            "procsPerNode",
-        )
+        is_plain = program.runner is commands.Runner.PLAIN
+        why = "no torchrun of the command's reads it" if is_plain else _OF_COMMAND
+        fields.change(("spec", "nprocPerNode"), f"{why}, and each pod runs it once", "procsPerNode")
     return references.number(text, pod.variables)
 
 
@@ -558,7 +559,7 @@ def _references(fields: Fields, pod: PodTemplate) -> None:
     """Say of a variable that takes up one of the operator's, which no container has here."""
     for index, entry in fields.items(*pod.container, "env"):
         variables = [
-            name for name in _RANK_VARIABLES if f"$({name})" in str(entry.get("value") or "")
+            name for name in rank_variables.NAMES if f"$({name})" in str(entry.get("value") or "")
         ]
         if variables:
             fields.leave(
@@ -566,8 +567,3 @@ def _references(fields: Fields, pod: PodTemplate) -> None:
                 f"{', '.join(variables)} is known to each process, and not to the container: read "
                 "it in the program",
             )
-
-
-_RANK_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# Where a program tells itself, in shell or in Python.
-_TELLS_RANK = re.compile(rf"(?<![\w$])(?:{'|'.join(_RANK_VARIABLES)})[\"'\])]{{0,3}}\s*=(?!=)")

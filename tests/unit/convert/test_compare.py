@@ -283,7 +283,7 @@ def test_a_torchrun_without_a_number_starts_what_it_is_told(
     ours = {"args": ["python3", "-u", "a.py"], "resources": resources, "env": env}
     assert [] == _settings(theirs, _release(ours))
     env[0]["value"] = "2"
-    assert ["processes in all"] == _settings(theirs, _release(ours))
+    assert ["ranks of a training"] == _settings(theirs, _release(ours))
 
 
 def test_an_entry_point_that_is_given_is_what_the_pods_run() -> None:
@@ -312,3 +312,39 @@ def test_a_variable_of_a_field_is_the_same_where_a_shell_puts_it_in() -> None:
     theirs = _original({"command": ["a", "--x", "$(SHARD)"], "env": env})
     ours = {"args": ["sh", "-c", 'exec a --x "${SHARD-\\$(SHARD)}"'], "env": env}
     assert [] == _settings(theirs, _release(ours))
+
+
+@pytest.mark.parametrize(
+    ("command", "theirs_env", "setting"),
+    [
+        (["torchrun", "--nproc_per_node=1", "a.py"], {}, "ranks of a training"),
+        (["torchrun", "--standalone", "a.py"], {"PET_NNODES": "2"}, "ranks of a training"),
+        (["torchrun", "a.py"], {"PET_NNODES": "2"}, ""),
+        (["python", "a.py"], {"PET_NNODES": "2"}, "RANK, WORLD_SIZE and MASTER_ADDR"),
+        (["python", "a.py"], {"RANK": "0"}, ""),
+        (["sh", "-c", "export RANK=${HOSTNAME##*-}; exec python a.py"], {}, ""),
+    ],
+)
+def test_pods_that_trained_by_themselves_are_others(
+    command: list[str], theirs_env: dict[str, str], setting: str
+) -> None:
+    """Pods of one torchrun each, or that nothing told of the others, train together here."""
+    pod = replace(_original({"command": command}), env=theirs_env, ranks=0, world=2)
+    env = [{"name": name, "value": "2"} for name in ("PET_NNODES",)]
+    env.append({"name": "PET_NPROC_PER_NODE", "value": "1"})
+    args = command if command[0] == "sh" else ["python3", "-u", "a.py"]
+    args = ["python", "a.py"] if command[0] == "python" else args
+    ours = _release({"args": args, "env": env})
+    ours["spec"]["completions"] = 2
+    settings = [item.setting for item in compare.differences([pod, replace(pod, index=1)], [ours])]
+    assert ([setting] if setting else []) == settings
+
+
+def test_a_volume_is_shown_as_a_manifest_has_it() -> None:
+    """Its source, and how it is mounted where that is more than a place."""
+    theirs = _original({"volumeMounts": [{"name": "d", "mountPath": "/d", "readOnly": True}]})
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+    theirs = theirs.with_spec({**theirs.spec, "volumes": [volume]})
+    (difference,) = compare.differences([theirs], [_release({})])
+    shown = '{"persistentVolumeClaim": {"claimName": "data"}}, {"readOnly": true} there'
+    assert f"mount /d: {shown}, nothing here" in str(difference)

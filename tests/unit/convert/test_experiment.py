@@ -247,3 +247,17 @@ def test_a_metric_whose_name_another_ends_with_is_not_taken_for_it(
     match = re.search(experiment._pattern(pattern, "loss") or "", line)
     assert match is not None
     assert value == match["loss"]
+
+
+@pytest.mark.parametrize("retain", [True, False])
+def test_katib_ends_the_pods_of_a_trial_with_its_job(retain: bool) -> None:
+    """That the operator lets others go on holds where the trial's job is kept."""
+    text = _grid(f"[{A}, {B}]", 2)
+    head, _, _ = text.partition("    trialSpec:\n")
+    spec = "{template: {spec: {containers: [{name: tensorflow, image: i:1, command: [python, "
+    spec += "a.py, '${trialParameters.a}', '${trialParameters.b}']}]}}, replicas: 2}"
+    text = f"{head}    retain: {str(retain).lower()}\n    trialSpec:\n"
+    text += "      {apiVersion: kubeflow.org/v1, kind: TFJob, spec: {tfReplicaSpecs: {Worker: "
+    text += f"{spec}}}}}}}\n"
+    notes = text_as_jobs(text).conversions[0].notes
+    assert retain == any("without a cleanPodPolicy" in note for note in notes)

@@ -110,7 +110,7 @@ def test_workers_without_a_master_have_no_rank_there() -> None:
 
 
 def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
-    """The operator sets RANK where there is a Master alone; with an elasticPolicy torchrun does."""
+    """The operator sets RANK where there is a Master; an elasticPolicy is for torchrun."""
     own = {"command": ["python", "t.py"]}
     both = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
     ranked = {"env": [{"name": "WORLD_SIZE", "value": "2"}]}
@@ -122,9 +122,21 @@ def test_workers_without_a_master_were_told_nothing_of_each_other() -> None:
             convert(own, None, Worker={"replicas": 1}),
             convert({**own, **ranked}),
             convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": {"maxReplicas": 2}}),
+            convert(own, {"elasticPolicy": {"rdzvBackend": "c10d", "maxReplicas": 2}}),
         )
     ]
-    assert [True, False, False, False, False] == alone
+    assert [True, False, False, False, False, True] == alone
+
+
+def test_processes_that_no_torchrun_reads_are_said_to_be_read_by_none() -> None:
+    """A plain program starts no processes by itself; a launcher of its own does."""
+    for command, why in (
+        (["python", "t.py"], "no torchrun of the command's reads it"),
+        (["accelerate", "launch", "t.py"], "the command starts its processes itself"),
+    ):
+        conversion = convert({"command": command}, {"nprocPerNode": "4"})
+        whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+        assert why in whys["spec.nprocPerNode"]
 
 
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}

@@ -42,8 +42,8 @@ def put_unasked(job: Draft) -> None:
     values = job.fields.values
     if values.get("compat") != "slurm" or values.get("script"):
         return
-    of_step = {setting.name.removeprefix("srun ") for setting in job.body.settings}
-    asked = of_step | set(job.settings)
+    settings = {setting.name.removeprefix("srun ") for setting in job.body.settings}
+    settings |= set(job.settings)
     in_script = {name for name, _ in words.variables(job.text)} | set(values.get("env", {}))
     options_of = {"SLURM_CPUS_PER_TASK": CPUS_PER_TASK, "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE}
     if values.get("gpus") or values.get("gpusPerNode"):
@@ -51,7 +51,7 @@ def put_unasked(job: Draft) -> None:
     unset = [
         name
         for name, options in options_of.items()
-        if not options & asked and name not in in_script
+        if not options & settings and name not in in_script
     ]
     if unset:
         job.fields.put(("slurm", "unset"), sorted(unset))
