@@ -17,6 +17,7 @@ from allranks.convert import (
     commands,
     container_names,
     entrypoints,
+    mpi_agents,
     mpi_hosts,
     mpi_workers,
     outside_variables,
@@ -326,7 +327,9 @@ def _command(
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         own_list = mpi_hosts.words_without_hosts(words)
         no_pods = mpi_hosts.without_pods(own_list, pod.name.rpartition("-")[0])
-        forms = (*forms, tuple(own_list), tuple(no_pods))
+        key = next((path for path in pod.files if path.endswith(mpi_agents.KEY_FILE)), "")
+        launched = mpi_agents.put_right(words, key.removesuffix(mpi_agents.KEY_FILE))
+        forms = (*forms, tuple(own_list), tuple(no_pods), launched.words)
     args = texts(ours.get("args"))
     if role == names.ROLE_LAUNCHER and args and args[0].isdigit():
         args = args[1 + int(args[0]) :]

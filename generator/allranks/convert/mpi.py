@@ -17,6 +17,7 @@ from allranks.convert import (
     job,
     jobs,
     kubeflow,
+    mpi_agents,
     mpi_v1alpha1,
     mpi_workers,
     pods,
@@ -143,7 +144,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _command(fields, launcher, context, keys, has_workers=bool(worker.container))
     _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD, keys)
     for pod in (launcher, worker):
-        _agents_of_variables(fields, pod)
+        mpi_agents.leave_out(fields, pod)
     for pod in (launcher, worker):
         _names(fields, pod)
     _note_binding(fields, launcher)
@@ -254,8 +255,8 @@ def _command(
 ) -> None:
     own = jobs.command_of(fields, launcher, context)
     _refuse_deepspeed(own, launcher, has_workers=has_workers)
-    with_key = _with_our_key(_without_agents(own), keys)
-    words, is_changed = commands.arriving(with_key, launcher.variables)
+    launched = mpi_agents.put_right(own, keys)
+    words, is_changed = commands.arriving(launched.words, launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
     fields.put(("command",), list(words), source)
     if words[0].rpartition("/")[2] not in LAUNCHERS:
@@ -264,65 +265,13 @@ def _command(
     for note in program.notes if program.runner is commands.Runner.MPIRUN else ():
         fields.note(note)  # that the pod is kept after mpirun
     reasons = ["Kubernetes put $(NAME) in; a shell does it here"] if is_changed else []
-    if _without_agents(own) != own:
-        reasons.append(_AGENT)
-    if with_key != _without_agents(own):
-        reasons.append(f"the key of mpi-operator is {_KEY} here")
+    reasons += launched.reasons
     why = "; ".join(reasons)
     for key in ("command", "args"):
         outcome = Outcome.CHANGED if why else Outcome.CARRIED
         fields.say((*launcher.container, key), outcome, "command", why)
-
-
-def _without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words, or a script among them, in which mpirun is told of no program that reaches hosts."""
-    remaining: list[str] = []
-    for word in words:
-        if len(remaining) > 1 and _MCA.fullmatch(remaining[-2]) and remaining[-1] in _AGENTS:
-            del remaining[-2:]
-        else:
-            remaining.append(_AGENT_OPTION.sub("", word))
-    return tuple(remaining)
-
-
-def _with_our_key(words: tuple[str, ...], folder: str) -> tuple[str, ...]:
-    """Words with the chart's key in the place of the one that mpi-operator mounts.
-
-    Args:
-        words: what the launcher runs.
-        folder: where mpi-operator mounts it; "" for nowhere.
-    """
-    if not folder:
-        return words
-    places = [re.escape(folder.rstrip("/"))]
-    if folder.rstrip("/").endswith("/.ssh"):  # that of the user's home
-        places += [r"~/\.ssh", r"\$HOME/\.ssh", r"\$\{HOME\}/\.ssh"]
-    key = re.compile(rf"(?<![\w./-])(?:{'|'.join(places)})/id_rsa(?![\w.-])")
-    return tuple(key.sub(_KEY, word) for word in words)
-
-
-# Where the chart mounts the key of a job, in the launcher and in the workers.
-_KEY = "/etc/allranks-ssh/ssh-privatekey"
-
-
-def _agents_of_variables(fields: Fields, pod: PodTemplate) -> None:
-    """Leave out the variables by which mpirun is told of a program that reaches hosts."""
-    for index, entry in fields.items(*pod.container, "env") if pod.container else ():
-        name = str(entry.get("name")).partition("_MCA_")[2]
-        if name not in _AGENTS:
-            continue
-        fields.change((*pod.container, "env", index), _AGENT)
-        for holder in (fields.values, *fields.values.get("mpi", {}).values()):
-            if isinstance(holder, dict):
-                holder.get("env", {}).pop(entry["name"], None)
-
-
-_AGENT = "the chart has its own way to the workers: an agent of another name is left out"
-_AGENTS = ("plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent")
-_MCA = re.compile(r"--?g?mca|--?prtemca")
-_AGENT_OPTION = re.compile(
-    rf"(?:{_MCA.pattern})\s+(?:{'|'.join(_AGENTS)})\s+(?:\"[^\"]*\"|'[^']*'|\S+)[ \t]?"
-)
+    if launched.problem:
+        fields.leave(source, launched.problem)
 
 
 # The number of a pod, as a name has it or as a shell puts it in.
@@ -381,7 +330,7 @@ def _worker_command(fields: Fields, worker: PodTemplate, why: str, keys: str) ->
             own += "" if is_chained or not own.startswith(preparation.GOES_ON) else "\ntrue"
         elif not is_chained and preparation.may_end_false(own):
             own += "\ntrue"
-        (own,) = _with_our_key((own,), keys)
+        own = mpi_agents.with_our_key(own, keys)
         fields.put(("setup",), _of_workers(own, words[0] if script.has_shell else "sh"), source)
     for key in ("command", "args"):
         here: FieldPath = (*worker.container, key)

@@ -348,3 +348,14 @@ def test_a_volume_is_shown_as_a_manifest_has_it() -> None:
     (difference,) = compare.differences([theirs], [_release({})])
     shown = '{"persistentVolumeClaim": {"claimName": "data"}}, {"readOnly": true} there'
     assert f"mount /d: {shown}, nothing here" in str(difference)
+
+
+def test_a_launchers_way_to_its_workers_is_the_charts() -> None:
+    """Agent and key have other paths here, and reach the same pods."""
+    words = ["bash", "-c", "cp /root/.ssh/id_rsa /k; /etc/mpi/kubexec.sh h ls; mpirun ./a"]
+    theirs = replace(
+        _original({"command": words}), role="launcher", files={"/root/.ssh/id_rsa": "its key"}
+    )
+    key, agent = "/etc/allranks-ssh/ssh-privatekey", "/etc/allranks/rsh.sh"
+    args = ["bash", "-c", f"cp {key} /k; {agent} h ls; mpirun ./a"]
+    assert [] == compare.differences([theirs], [_release({"args": args}, "launcher")])

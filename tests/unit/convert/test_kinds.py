@@ -601,6 +601,32 @@ def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) ->
         assert "its own way to the workers" in reasons[key].why, above
 
 
+WAYS = [
+    ("mpirun -launcher-exec /etc/mpi/kubexec.sh ./a", "is /etc/allranks/rsh.sh here", ""),
+    ("/etc/mpi/kubexec.sh $h nvidia-smi; mpirun ./a", "is /etc/allranks/rsh.sh here", ""),
+    ("scp -q c.json $h:/tmp/; mpirun ./a", "", "scp calls the image's own ssh"),
+    ("/usr/bin/ssh $h ls; mpirun ./a", "", "write ssh without a folder"),
+    ("ssh $h ls; # scp a b\nmpirun ./a", "", ""),
+]
+
+
+@pytest.mark.parametrize(("script", "changed", "is_lost"), WAYS)
+def test_programs_that_reach_the_workers_do_so_here(
+    script: str, changed: str, is_lost: str
+) -> None:
+    """The agent of v1 has another name, ssh is the chart's, and scp's own ssh has no key."""
+    pod = "{template: {spec: {containers: [{name: c, image: i, COMMAND}]}}}"
+    launcher = pod.replace("COMMAND", f"command: [bash, -c, {json.dumps(script)}]")
+    conversion = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        f"{{mpiReplicaSpecs: {{Launcher: {launcher}, Worker: {pod.replace(', COMMAND', '')}}}}}"
+    ).conversions[0]
+    assert "kubexec" not in str(conversion.values)
+    whys = " ".join(verdict.why for verdict in conversion.verdicts)
+    assert changed in whys
+    assert bool(is_lost) == any(is_lost and is_lost in own.why for own in conversion.lost)
+
+
 PORTS_OF_SSHD: list[tuple[str, int | None]] = [
     ("readinessProbe: {tcpSocket: {port: 22}}", 22),
     ("readinessProbe: {tcpSocket: {port: 2222}}", None),

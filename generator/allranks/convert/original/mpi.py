@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks.convert import mpi_v1alpha1
+from allranks.convert.mpi_agents import KEY_FILE
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -40,7 +41,11 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     _, launcher = by_role.get("Launcher", (1, {}))
     slots_field = spec.get("slotsPerWorker")
     slots = 1 if slots_field is None else count(slots_field)
-    if not str(manifest.get("apiVersion")).endswith("/v2beta1"):  # it reaches pods by the API
+    keys: dict[str, str] = {}
+    if str(manifest.get("apiVersion")).endswith("/v2beta1"):
+        folder = str(spec.get("sshAuthMountPath") or "/root/.ssh")
+        keys[f"{folder.rstrip('/')}{KEY_FILE}"] = "the job's key"
+    else:  # it reaches pods by the API
         launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
     as_worker = spec.get("runLauncherAsWorker") is True
     hosts = [f"{name}-launcher"] if as_worker else []
@@ -57,7 +62,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
             launcher,
             main(launcher, container),
             env={"K_MPI_JOB_ROLE": "launcher"},
-            files={_HOSTFILE: lines},
+            files={_HOSTFILE: lines, **keys},
             world=len(hosts) * slots,
             ranks=slots if as_worker else 0,
         )
