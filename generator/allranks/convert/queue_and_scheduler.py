@@ -172,7 +172,8 @@ def note_gang(fields: Fields) -> None:
         return
     # Volcano's webhook says minAvailable where its Job does not.
     names_gang = "batch.volcano.sh/" in _versions(fields.source)
-    if not names_gang and not any(key in _GANG_KEYS for key in _keys(fields.source)):
+    objects = [fields.source, *([fields.runtime.manifest] if fields.runtime else [])]
+    if not names_gang and not any(key in _GANG_KEYS for key in _keys(objects)):
         fields.note(
             f"scheduling.dialect {dialect} makes a gang of the pods, which start together: without "
             "a gang of the old operator's each started where there was room; for that, leave the "

@@ -27,12 +27,20 @@ def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
     """
     for conversion, path in zip(result.conversions, paths, strict=True):
         yield conversion.summary() + (f" ({path})" if path else "")
-        for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
-            if verdict.to != "workload":
-                yield _line(conversion, verdict)
+        yield from _lines(conversion)
+        if conversion.runtime is not None:
+            yield conversion.runtime.summary()
+            yield from _lines(conversion.runtime)
         yield from conversion.notes
     for item in result.beside:
         yield str(item)
+
+
+def _lines(conversion: Conversion) -> Iterator[str]:
+    """A line for each field, or for neighbours that say the same, that is not carried as it is."""
+    for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
+        if verdict.to != "workload":
+            yield _line(conversion, verdict)
 
 
 def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -91,22 +99,28 @@ def markdown(result: Result) -> str:
     """A document: a table of fields for each job, and a list of the objects beside them."""
     parts = []
     for conversion in result.conversions:
-        rows = "\n".join(
-            f"| `{_cell(_path(conversion, verdict))}` | {verdict.outcome} | {_code(verdict.to)} "
-            f"| {_cell(verdict.why)} | {verdict.line or ''} |"
-            for verdict in conversion.verdicts
-        )
         notes = "".join(f"\n- {_on_one_line(note)}" for note in conversion.notes)
-        title = _on_one_line(f"{conversion.kind} {conversion.name}")
-        parts.append(
-            f"## {title}\n\n{_on_one_line(conversion.summary())}.\n\n"
-            f"| field | outcome | value | why | line |\n| --- | --- | --- | --- | --- |\n{rows}\n"
-            + (f"{notes}\n" if notes else "")
-        )
+        parts.append(_table(conversion) + (f"{notes}\n" if notes else ""))
+        if conversion.runtime is not None:
+            parts.append(_table(conversion.runtime))
     if result.beside:
         items = "\n".join(f"- {_cell(str(item))}" for item in result.beside)
         parts.append(f"## Objects beside the jobs\n\n{items}\n")
     return "\n".join(parts)
+
+
+def _table(conversion: Conversion) -> str:
+    """A section with a table of an object's fields."""
+    rows = "\n".join(
+        f"| `{_cell(_path(conversion, verdict))}` | {verdict.outcome} | {_code(verdict.to)} "
+        f"| {_cell(verdict.why)} | {verdict.line or ''} |"
+        for verdict in conversion.verdicts
+    )
+    title = _on_one_line(f"{conversion.kind} {conversion.name}")
+    return (
+        f"## {title}\n\n{_on_one_line(conversion.summary())}.\n\n"
+        f"| field | outcome | value | why | line |\n| --- | --- | --- | --- | --- |\n{rows}\n"
+    )
 
 
 def _code(value: str) -> str:

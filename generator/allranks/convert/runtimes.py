@@ -6,6 +6,7 @@ move on, and a cluster's own runtime says which it has.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.verdicts import Conversion, Fields
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.registry import Document
     from allranks.convert.rewrite import Rewrite
-    from allranks.convert.verdicts import FieldPath
+    from allranks.convert.verdicts import FieldPath, Verdict
     from allranks.k8s.manifest import Manifest
 
 GROUP = "trainer.kubeflow.org"
@@ -56,7 +57,10 @@ def main_container(names: Sequence[str]) -> str:
 
 
 def origins(
-    document: Document, target: Rewrite, origins_of: Mapping[FieldPath, FieldPath]
+    document: Document,
+    target: Rewrite,
+    origins_of: Mapping[FieldPath, FieldPath],
+    verdicts: Iterable[Verdict],
 ) -> Conversion:
     """What the values of a TrainJob have of its runtime, as a conversion without values.
 
@@ -64,6 +68,7 @@ def origins(
         document: the runtime.
         target: the object that the two are written as.
         origins_of: by the path of a value, the path of the field of that object.
+        verdicts: what became of each of the runtime's fields.
     """
     fields = Fields(document.data)
     places = {to: target.runtime_field(path) for to, path in origins_of.items()}
@@ -72,7 +77,9 @@ def origins(
         name=document.name,
         namespace=document.namespace,
         values={},
-        verdicts=(),
+        verdicts=tuple(
+            replace(verdict, line=document.line_of(verdict.keys)) for verdict in verdicts
+        ),
         source=document.source,
         line=document.line,
         origins={to: path for to, path in places.items() if path and fields.has(*path)},

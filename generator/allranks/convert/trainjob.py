@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, end_of_run, finish, job, jobs, pods, podsets, roles, runtimes
+from allranks.convert import (
+    commands,
+    finish,
+    jobs,
+    pods,
+    podsets,
+    roles,
+    runtime_fields,
+    runtimes,
+)
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -22,7 +31,6 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
-    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -42,8 +50,7 @@ _PATCHES: FieldPath = ("spec", "runtimePatches")
 _OVERRIDES: FieldPath = ("spec", "podTemplateOverrides")
 _FIRST = "a run begins with its training: fetch it in setup, or with a Job of its own before"
 # Of a runtime.
-_POLICY: FieldPath = ("spec", "mlPolicy")
-_JOBS: FieldPath = ("spec", "template", "spec", "replicatedJobs")
+_POLICY, _JOBS = runtime_fields.POLICY, runtime_fields.JOBS
 _P = "spec.runtimePatches[].trainingRuntimeSpec.template"
 _POD = f"{_P}.spec.replicatedJobs[].template.spec.template"
 _O = "spec.podTemplateOverrides[]"
@@ -131,13 +138,18 @@ class _Runtime:
 
     Attributes:
         title: how it is called in messages.
-        spec: its spec.
+        fields: its fields.
         document: where its file has it; None for one of Trainer's own, which no file has.
     """
 
     title: str
-    spec: Mapping[str, Any]
+    fields: Fields
     document: Document | None
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its spec."""
+        return self.fields.mapping("spec")
 
     @property
     def policy(self) -> Mapping[str, Any]:
@@ -164,11 +176,10 @@ class _Runtime:
         return runtimes.labelled(self.jobs)
 
     @property
-    def ends_with_its_trainer(self) -> bool:
-        """Whether its success policy asks of no other pods than those a run is done with."""
-        policy = k8s.mapping(self.spec, "template", "spec", "successPolicy")
-        main = self.job(runtimes.LAUNCHER) or self.trainer or {}
-        return k8s.texts(policy.get("targetReplicatedJobs")) == [main.get("name")]
+    def main(self) -> FieldPath:
+        """The replicated job with which a run is done; Trainer's launcher, or what it lays over."""
+        own = self.job(runtimes.LAUNCHER) or self.trainer
+        return (*_JOBS, self.jobs.index(own) if own is not None else 0)
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -188,6 +199,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             raise InputError(why, path="spec.runtimeRef.name", hint=hint)
     target = Rewrite(fields)
     target.copy(("metadata",), ("metadata",))
+    runtime_fields.put_metadata(target, runtime.fields)
     for step in ("suspend", "activeDeadlineSeconds"):
         target.copy(("spec", step), ("spec", "runPolicy", step))
     exports = ""
@@ -201,16 +213,19 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     else:
         key = _torch(target, runtime)
     inner = target.convert_as(key, context)
-    if runtime.document is not None:
-        fields.runtime = runtimes.origins(runtime.document, target, inner.origins)
     if exports:
         roles.wrap(fields, exports)
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
         _of_plain(target, inner, runtime)
     _metadata(fields)
-    _gang(fields, runtime)
-    _of_job_set(fields, runtime)
-    _of_runtime(target, inner, runtime)
+    own = runtime.fields
+    runtime_fields.put_gang(fields, own, runtime.title)
+    runtime_fields.put_job_set(fields, own, runtime.title, runtime.main)
+    runtime_fields.take_over(own, target, inner)
+    if runtime.document is not None:
+        fields.runtime = runtimes.origins(runtime.document, target, inner.origins, own.verdicts())
+    if why := runtime_fields.losses(own, runtime.title):
+        fields.leave(("spec", "runtimeRef", "name"), why)
     return finish.conversion(fields, queue=inner.queue)
 
 
@@ -228,7 +243,7 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         if " of context " in document.source:
             fields.note(f"its runtime is {document.source}, as it is there now")
         fields.beside.append(Beside(kind, name, False, why))
-        return _Runtime(title, k8s.mapping(document.data, "spec"), document)
+        return _Runtime(title, Fields(document.data, rules=runtime_fields.RULES), document)
     if name in runtimes.BUILT_IN:
         of_image = ", and for the tag of its image, which the values do not have"
         fields.note(
@@ -237,7 +252,8 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
             f"(kubectl get {kind.lower()} {name} -o yaml)"
         )
         fields.change(reference, "what Trainer's own manifests have of it is part of the values")
-        return _Runtime(title, runtimes.BUILT_IN[name]["spec"], None)
+        built_in = Fields(runtimes.BUILT_IN[name], rules=runtime_fields.RULES)
+        return _Runtime(title, built_in, None)
     raise InputError(
         f"the runtime {name} is not in the input",
         path="spec.runtimeRef.name",
@@ -264,8 +280,10 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
     labels = k8s.mapping(own, "template", "metadata")
     for kind in ("labels", "annotations"):
         for key, value in k8s.mapping(labels, kind).items():
-            if key != runtimes.STEP:
-                path = ("metadata", kind, key)
+            path = ("metadata", kind, key)
+            if key == runtimes.STEP:
+                runtime.fields.change((*job, *path), "Trainer knows by it which pods train")
+            else:
                 target.put_of_runtime((*to, *path), value, (*job, *path))
     for source, names in _patches(fields):
         if name in names:
@@ -385,7 +403,9 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     name = str(runtime.trainer.get("name"))
     _template(target, runtime, name, template)
     _trainer(target, runtime, template)
-    if not target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
+    if target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
+        runtime.fields.change((*_POLICY, "numNodes"), runtime_fields.REPLACED)
+    else:
         count = k8s.number(runtime.policy, "numNodes") or 1
         target.put_of_runtime((*worker, "replicas"), count, (*_POLICY, "numNodes"))
     _initializers(target.fields, runtime, {name})
@@ -410,11 +430,14 @@ def _of_plain(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
 def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     """Write it as a PyTorchJob of workers alone."""
     template = _workers(target, runtime, "pytorchReplicaSpecs")
-    if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "nprocPerNode")):
+    path: FieldPath = (*_POLICY, "torch", "numProcPerNode")
+    if target.copy((*_TRAINER, "numProcPerNode"), ("spec", "nprocPerNode")):
+        runtime.fields.change(path, runtime_fields.REPLACED)
+    else:
         option = str(k8s.mapping(runtime.policy, "torch").get("numProcPerNode") or "auto")
         count = _cpus(target.get(_container(target, template)))
+        runtime.fields.change(path, "a pod's GPUs are counted here, or its CPUs", "procsPerNode")
         if option not in ("auto", "cpu"):
-            path: FieldPath = (*_POLICY, "torch", "numProcPerNode")
             target.put_of_runtime(("spec", "nprocPerNode"), option, path)
         elif "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
@@ -464,16 +487,20 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     nodes = max(nodes - 1, 1) if is_node else nodes
     target.put_of_runtime(replicas, nodes, (*_POLICY, "numNodes"))
     target.also((*_TRAINER, "numNodes"), replicas)
+    if target.fields.has(*_TRAINER, "numNodes"):
+        runtime.fields.change((*_POLICY, "numNodes"), runtime_fields.REPLACED)
     target.put(("spec", "runLauncherAsWorker"), is_node)
     target.put(("spec", "mpiImplementation"), str(policy.get("mpiImplementation") or "OpenMPI"))
     if policy.get("sshAuthMountPath"):
         target.put(("spec", "sshAuthMountPath"), policy["sshAuthMountPath"])
-    if not target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker")):
+    slots_path: FieldPath = (*_POLICY, "mpi", "numProcPerNode")
+    if target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker")):
+        runtime.fields.change(slots_path, runtime_fields.REPLACED)
+    else:
         worker = target.get(_container(target, (*specs, "Worker", "template")))
         slots = k8s.number(policy, "numProcPerNode") or 1
         slots = max(slots, _gpus(worker)) if slots == 1 else slots
-        path: FieldPath = (*_POLICY, "mpi", "numProcPerNode")
-        target.put_of_runtime(("spec", "slotsPerWorker"), slots, path)
+        target.put_of_runtime(("spec", "slotsPerWorker"), slots, slots_path)
     _initializers(target.fields, runtime, {runtimes.LAUNCHER, runtimes.NODE})
     return podsets.MPI
 
@@ -487,14 +514,13 @@ def _gpus(container: Any) -> int:
 
 def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
     """Say of what runs before the training that it does not."""
-    for own in runtime.jobs:
+    for index, own in enumerate(runtime.jobs):
         if str(own.get("name")) not in names:
             fields.note(
                 f"{runtime.title} runs {own.get('name')} before the training, which is no part of "
                 "the values: run it first, as a Job of its own, or do the same in setup"
             )
-            why = f"its {own.get('name')} is no part of the values"
-            fields.leave(("spec", "runtimeRef", "name"), why)
+            runtime.fields.leave((*_JOBS, index), f"its {own.get('name')} is no part of the values")
     for source, targets in (*_patches(fields), *_overrides(fields, _OLD_OVERRIDES)):
         if targets and not targets & names:
             others = " and ".join(sorted(targets))
@@ -513,84 +539,3 @@ def _metadata(fields: Fields) -> None:
         places += [(*jobs, number, "template", "metadata") for number, _ in fields.items(*jobs)]
     for place in places:
         pods.labels(fields, place, ())
-
-
-_GANGS = ("coscheduling", "volcano")
-
-
-def _gang(fields: Fields, runtime: _Runtime) -> None:
-    """The scheduler that the runtime's pods are a gang of."""
-    policy = k8s.mapping(runtime.spec, "podGroupPolicy")
-    for name in _GANGS:
-        if name not in policy:
-            continue
-        dialect = k8s.text(fields.values, "scheduling", "dialect")
-        if dialect not in ("", "none", name):
-            fields.note(f"{runtime.title} makes a gang of {name}, and a run has {dialect} alone")
-            continue
-        fields.put(("scheduling", "dialect"), name)
-        seconds = k8s.number(policy, name, "scheduleTimeoutSeconds")
-        if seconds:
-            fields.put(("scheduling", "gangTimeoutSeconds"), seconds)
-    others = [
-        f"podGroupPolicy.{name}.{key}" if key else f"podGroupPolicy.{name}"
-        for name in policy
-        for key in (k8s.mapping(policy, name) if name in _GANGS else ("",))
-        if key != "scheduleTimeoutSeconds"
-    ]
-    if others:
-        why = f"of {runtime.title} is not carried: {', '.join(others)}"
-        fields.note(f"{why}; scheduling.topology keeps the pods of a run near each other")
-        fields.leave(("spec", "runtimeRef", "name"), why)
-
-
-# What a runtime's JobSet, and the Job of it that trains, say that the values say in another way, or
-# that is so here as well.
-_OF_JOB_SET = ("replicatedJobs", "network", "failurePolicy", "ttlSecondsAfterFinished", "suspend")
-_OF_JOB = (
-    *("template", "backoffLimit", "activeDeadlineSeconds", "parallelism", "completions"),
-    *("completionMode", "suspend"),
-)
-
-
-def _of_job_set(fields: Fields, runtime: _Runtime) -> None:
-    """How often and how long its pods may run, as the runtime's JobSet says, and what is lost."""
-    job_set = k8s.mapping(runtime.spec, "template", "spec")
-    main = k8s.mapping(runtime.job(runtimes.LAUNCHER) or runtime.trainer, "template", "spec")
-    limit = k8s.number(main, "backoffLimit")
-    times = k8s.number(job_set, "failurePolicy", "maxRestarts") or 0
-    job.retry(fields, (times + 1) * ((job.BACKOFF_LIMIT if limit is None else limit) + 1) - 1)
-    if times or limit is not None:
-        fields.note(
-            f"{runtime.title} counts the failures of all pods together, and runPolicy.backoffLimit "
-            "those of each pod, without disruptions"
-        )
-    end_of_run.note(fields, "a TrainJob is done when all pods of its trainer are")
-    policy = fields.values["runPolicy"]
-    for key, own in (("ttlSecondsAfterFinished", job_set), ("activeDeadlineSeconds", main)):
-        seconds = k8s.number(own, key)
-        if seconds is not None and key not in policy:
-            policy[key] = max(seconds, 1)
-    others = [f"template.spec.{key}" for key in job_set if key not in _OF_JOB_SET]
-    if runtime.ends_with_its_trainer:
-        others.remove("template.spec.successPolicy")
-    others += [f"the {key} of its Job" for key in main if key not in _OF_JOB]
-    rules = {"rules", "restartStrategy"} & set(k8s.mapping(job_set, "failurePolicy"))
-    others += [f"template.spec.failurePolicy.{key}" for key in sorted(rules)]
-    if others:
-        why = f"of {runtime.title} is not carried: {', '.join(others)}"
-        fields.note(why)
-        fields.leave(("spec", "runtimeRef", "name"), why)
-
-
-def _of_runtime(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:
-    """Say of the runtime what is lost of its own fields."""
-    reasons = [
-        f"{dotted(verdict.keys)} of {runtime.title} is not carried: {verdict.why}"
-        for verdict in inner.lost
-        if next(target.sources(verdict.keys), None) is None
-    ]
-    for reason in reasons:
-        target.fields.note(reason)
-    if reasons:
-        target.fields.leave(("spec", "runtimeRef", "name"), reasons[0])

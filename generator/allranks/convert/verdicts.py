@@ -242,8 +242,8 @@ class Conversion:
         comments: by line of its file, the comments above that line, and the one behind it.
         manifest: the object; nothing for a batch script.
         lines: the line of each of its fields, and of all that they stand in.
-        runtime: the object over which this one is laid, with the origins and the comments that are
-            its own; None for none.
+        runtime: the object over which this one is laid, with verdicts, origins and comments of its
+            own; None for none.
     """
 
     kind: str
@@ -299,6 +299,16 @@ class Conversion:
             "fields": [verdict.as_dict() for verdict in self.verdicts],
             "notes": list(self.notes),
             "beside": [item.as_dict() for item in self.beside],
+            **({} if self.runtime is None else {"runtime": self.runtime.fields_as_dict()}),
+        }
+
+    def fields_as_dict(self) -> dict[str, Any]:
+        """The JSON form of an object that has no values of its own: what became of its fields."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "source": self.source,
+            "fields": [verdict.as_dict() for verdict in self.verdicts],
         }
 
 

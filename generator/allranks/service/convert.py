@@ -328,8 +328,9 @@ def values_file(conversion: Conversion) -> str:
         head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
     head[0] += "."
     head += [
-        f"{conversion.where(verdict)}: {verdict}" if verdict.line else str(verdict)
-        for verdict in conversion.lost
+        f"{own.where(verdict)}: {verdict}" if verdict.line else str(verdict)
+        for own in filter(None, (conversion, conversion.runtime))
+        for verdict in own.lost
     ]
     head += conversion.notes
     text = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))

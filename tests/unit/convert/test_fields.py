@@ -21,6 +21,7 @@ from allranks.convert import (
     pods,
     pytorch,
     ranked,
+    runtime_fields,
     statefulset,
     tensorflow,
     trainjob,
@@ -51,6 +52,7 @@ TABLES: dict[str, tuple[Rule, ...]] = {
     "OptimizationJob": optimizationjob.FIELDS,
     "StatefulSet": statefulset.FIELDS,
     "TrainJob": trainjob.FIELDS,
+    "TrainingRuntime": runtime_fields.FIELDS,
     "VolcanoJob": volcano.FIELDS,
     "PodTemplateSpec": pods.FIELDS,
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from allranks.convert import reports
 from allranks.convert.original import trainjob
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
@@ -251,7 +252,7 @@ spec: {runtimeRef: {name: own}}
     assert (policy, set()) == (conversion.values["runPolicy"], lost(conversion))
     other = text_as_jobs(text.replace("MORE", "successPolicy: {operator: Any}")).conversions[0]
     assert {"spec.runtimeRef.name"} == lost(other)
-    assert any("is not carried: template.spec.successPolicy" in note for note in other.notes)
+    assert {"spec.template.spec.successPolicy.operator"} == lost(other.runtime)
 
 
 MPI = """\
@@ -335,7 +336,10 @@ spec: {runtimeRef: {name: r}, trainer: {numNodes: 4, command: [torchrun, t.py]}}
     [
         ("{volcano: {}}", ""),
         ("{coscheduling: {scheduleTimeoutSeconds: 9}}", ""),
-        ("{volcano: {networkTopology: {mode: hard}}}", "podGroupPolicy.volcano.networkTopology"),
+        (
+            "{volcano: {networkTopology: {mode: hard}}}",
+            "podGroupPolicy.volcano.networkTopology.mode",
+        ),
         ("{other: {}}", "podGroupPolicy.other"),
     ],
 )
@@ -343,7 +347,7 @@ def test_what_a_runtime_asks_of_its_gang_is_not_lost_without_a_word(policy: str,
     """Where its pods are to be, and a scheduler that is not known, are no part of the values."""
     conversion = text_as_jobs(_WITH_GANG.replace("POLICY", policy)).conversions[0]
     assert ({"spec.runtimeRef.name"} if loss else set()) == lost(conversion)
-    assert loss in "\n".join(conversion.notes)
+    assert ({f"spec.{loss}"} if loss else set()) == lost(conversion.runtime)
 
 
 @pytest.mark.parametrize("image", ["", "image: team/a:1,"])
@@ -410,3 +414,64 @@ def test_an_override_of_a_job_that_is_not_run_is_said(
     expected = f"it is for the pods of {job} alone, which are no part of the run"
     assert ({expected} if is_lost else set()) == whys
     assert is_lost == ("nodeSelector" not in conversion.values.get("scheduling", {}))
+
+
+WHOLE_RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: r}
+spec:
+  mlPolicy: {numNodes: 2, torch: {numProcPerNode: 2, elasticPolicy: {minNodes: 1, maxNodes: 4}}}
+  podGroupPolicy: {coscheduling: {scheduleTimeoutSeconds: 9}}
+  template:
+    metadata: {labels: {kueue.x-k8s.io/queue-name: lq, team: a}, annotations: {cost: "1"}}
+    spec:
+      coordinator: {replicatedJob: node}
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer, jl: jl}}
+          spec:
+            template:
+              spec:
+                restartPolicy: OnFailure
+                containers: [{name: node, image: "p:1", command: [torchrun, a.py]}]
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: t}
+spec: {runtimeRef: {name: r}, trainer: {numNodes: 3, image: "q:2"}}
+"""
+
+
+def test_each_field_of_a_runtime_has_a_verdict() -> None:
+    """Its pods' fields as well as those of its JobSet, and those that the TrainJob replaces."""
+    [conversion] = text_as_jobs(WHOLE_RUNTIME).conversions
+    runtime = conversion.runtime
+    assert runtime is not None
+    assert {"spec.runtimeRef.name"} == lost(conversion)
+    # A queue of Kueue's lets the pods start together, and waits as long as it takes.
+    timeout = "spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds"
+    assert {timeout, "spec.template.spec.coordinator.replicatedJob"} == lost(runtime)
+    whys = {verdict.path: verdict.why for verdict in runtime.verdicts}
+    replaced = {path for path, why in whys.items() if "TrainJob's own" in why}
+    container = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+    assert {"spec.mlPolicy.numNodes", f"{container}.image"} == replaced
+    assert "no release of Trainer acts on it" in whys["spec.mlPolicy.torch.elasticPolicy.maxNodes"]
+    assert {"team": "a"}.items() <= conversion.values["labels"].items()
+    assert ("lq", {"cost": "1"}) == tuple(
+        conversion.values[key] for key in ("queue", "annotations")
+    )
+    assert not [note for note in conversion.notes if "without a gang" in note]
+    assert all(verdict.line for verdict in runtime.verdicts)
+
+
+def test_a_report_has_the_fields_of_a_runtime() -> None:
+    """As text, as Markdown and as JSON."""
+    result = text_as_jobs(WHOLE_RUNTIME)
+    lines = "\n".join(reports.text(result, [""]))
+    assert "ClusterTrainingRuntime r: 20 fields" in lines
+    assert "spec.template.spec.coordinator.replicatedJob not carried" in lines
+    assert "## ClusterTrainingRuntime r" in reports.markdown(result)
+    [job] = reports.as_json(result, [""])["jobs"]
+    assert 20 == len(job["runtime"]["fields"])
