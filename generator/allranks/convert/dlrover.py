@@ -272,8 +272,7 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
             fields.change((*here, key), _BY_MASTER)
     auto = fields.get(*here, "autoScale")
     if auto is False and is_worker:
-        for to in ("minWorkers", "maxWorkers"):
-            fields.put(("elastic", "auto", to), role.count, (*here, "autoScale"))
+        _fix_workers(fields, here, role.count, (*here, "autoScale"))
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
     elif auto is True:
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
@@ -286,6 +285,22 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
         if fields.get(*here, key) == "volcano":
             fields.carry((*here, key), ("scheduling", "dialect"), "volcano")
     kubeflow.restart_policy(fields, (*here, "restartPolicy"), gives_up=False)
+
+
+def _fix_workers(fields: Fields, here: FieldPath, count: int, source: FieldPath) -> None:
+    """Let the number of workers stay as it is.
+
+    Args:
+        fields: the object.
+        here: the workers' replica spec.
+        count: how many they are.
+        source: the field that says that they stay as many.
+    """
+    for key, to in (("minReplicas", "minWorkers"), ("maxReplicas", "maxWorkers")):
+        fields.put(("elastic", "auto", to), count, source)
+        if fields.number(*here, key) not in (None, count):
+            why = f"with {source[-1]}: false the workers stay {count}"
+            fields.change((*here, key), why, f"elastic.auto.{to}")
 
 
 def _restarts(fields: Fields, here: FieldPath, *, is_worker: bool) -> None:
@@ -311,9 +326,8 @@ def _switches(fields: Fields, own_roles: list[roles.Role]) -> None:
         fields.change(("spec", "enableDynamicSharding"), "it is false")
     here: FieldPath = ("spec", "enableElasticScheduling")
     if fields.get(*here) is False:
-        count = next(role.count for role in own_roles if role.name == roles.WORKER)
-        for to in ("minWorkers", "maxWorkers"):
-            fields.put(("elastic", "auto", to), count, here)
+        worker = next(role for role in own_roles if role.name == roles.WORKER)
+        _fix_workers(fields, worker.replicas[:-1], worker.count, here)
     if isinstance(fields.get(*here), bool):
         fields.say(here, Outcome.CARRIED, "elastic.auto")
 

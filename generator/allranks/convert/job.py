@@ -59,7 +59,11 @@ SPEC = (
     changed("podReplacementPolicy", "", "a pod is replaced when it has failed"),
     lost("backoffLimitPerIndex", "in a set of jobs runPolicy.backoffLimit follows backoffLimit"),
     lost("maxFailedIndexes", "a job fails with the first pod that has no retry left"),
-    lost("successPolicy.**", "a job is done when all of its ranks are"),
+    lost(
+        "successPolicy.**",
+        "when a run is done is the chart's to say: with the first pod that is, where they meet by "
+        "its c10d, and else with all of them",
+    ),
     MANAGED_BY,
     changed("podFailurePolicy.rules[].onPodConditions[].**", "", "disruptions do not count here"),
     lost(

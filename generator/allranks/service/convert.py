@@ -333,12 +333,23 @@ def values_file(conversion: Conversion) -> str:
         for verdict in own.lost
     ]
     head += conversion.notes
-    text = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))
-    text, homeless = value_comments.annotated(text, conversion)
-    head += [_HOMELESS, *homeless] if homeless else []
+    plain = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))
+    text, homeless = value_comments.annotated(plain, conversion)
+    whole = _with_head([*head, *([_HOMELESS, *homeless] if homeless else [])], text)
+    if len(whole.encode()) <= load.MAX_BYTES:
+        return whole
+    return _with_head([*head, _TOO_MANY_COMMENTS], plain)
+
+
+def _with_head(head: Iterable[str], text: str) -> str:
+    """A values file with comments at its head."""
     return "".join(f"# {value_comments.comment(line)}\n" for line in head) + text
 
 
+_TOO_MANY_COMMENTS = (
+    f"The comments of its file are left out: with them these values have more than "
+    f"{load.MAX_BYTES >> 20} MiB, which is the most that values may have."
+)
 _HOMELESS = "Comments on what no value has:"
 # A key with more numbers than anybody reads one below the other, such as all exit codes.
 _MANY_NUMBERS = re.compile(r"^( *)([A-Za-z]+):\n((?:\1- \d+\n){9,})", re.MULTILINE)

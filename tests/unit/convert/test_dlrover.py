@@ -169,3 +169,20 @@ def test_an_option_that_no_torchrun_has_is_a_loss() -> None:
     text = PLAIN_ELASTIC.replace("WORDS", "[dlrover-run, --no_such_thing=1, t.py]")
     whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
     assert any("--no_such_thing" in why for why in whys)
+
+
+@pytest.mark.parametrize("where", ["autoScale: false", "enableElasticScheduling: false"])
+def test_a_range_of_workers_that_stay_as_many_is_changed(where: str) -> None:
+    """The number is that of replicas, and neither end of the range is carried as it is."""
+    own, whole = (where, "") if "auto" in where else ("priority: ''", f"{where}, ")
+    [conversion] = text_as_jobs(
+        "apiVersion: elastic.iml.github.io/v1alpha1\nkind: ElasticJob\nmetadata: {name: j}\nspec: {"
+        f"distributionStrategy: AllreduceStrategy, {whole}replicaSpecs: {{worker: {{replicas: 4, "
+        f"minReplicas: 2, maxReplicas: 8, {own}, template: {{spec: {{containers: [{{name: main, "
+        "image: i, command: [dlrover-run, a.py]}]}}}}}\n"
+    ).conversions
+    auto = conversion.values["elastic"]["auto"]
+    assert (4, 4) == (auto["minWorkers"], auto["maxWorkers"])
+    whys = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
+    for key in ("minReplicas", "maxReplicas"):
+        assert "false the workers stay 4" in whys[f"spec.replicaSpecs.worker.{key}"]

@@ -474,3 +474,11 @@ def test_no_comment_breaks_out_of_its_line(texts: list[str], kind: str, repeats:
     text = service.values_file(replace(plain, comments=comments))
     assert load.load(text, "v.yaml").data == plain.values
     assert yaml.safe_load(text) == yaml.safe_load(service.values_file(plain))
+
+
+def test_values_with_comments_of_megabytes_are_written_without_them(tmp_path: Path) -> None:
+    """Values have a bound that comments count for, and what is written is valid."""
+    text = MANIFESTS["PyTorchJob"] + "".join(f"# {number} {'x' * 1000}\n" for number in range(5000))
+    _, written = convert(tmp_path, text)
+    assert "comments of its file are left out" in written
+    assert len(written) < 100_000

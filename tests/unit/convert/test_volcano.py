@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.converted import lost, refusal, sample, text_as_jobs
+from allranks.convert import original
+from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 
 def test_the_plugin_pytorch_makes_ranks() -> None:
@@ -474,3 +475,14 @@ spec:
     for backend, is_noted in (("c10d", True), ("etcd-v2", False)):
         notes = text_as_jobs(text.replace("BACKEND", backend)).conversions[0].notes
         assert is_noted == any("the run is over with" in note for note in notes)
+
+
+def test_a_claim_that_volcano_makes_is_mounted_there_too() -> None:
+    """A comparison takes the claim of the job for that of the run."""
+    claim = "{accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}"
+    text = NEVER.replace(
+        "spec: {", f"spec: {{volumes: [{{mountPath: /s, volumeClaim: {claim}}}], ", 1
+    )
+    pods = original.pods(dict(documents(text)[0].data)) or []
+    assert [("a-volume-0",)] * 2 == [pod.claims for pod in pods]
+    assert ["/s"] == [mount["mountPath"] for mount in pods[0].main["volumeMounts"]]

@@ -150,10 +150,16 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
     scheduler = text(manifest, "spec", "schedulerName") or "volcano"
     tasks = items(manifest, "spec", "tasks")
     total = sum(_number(task, 1, "replicas") for task in tasks)
+    volumes = items(manifest, "spec", "volumes")
+    own_claims = {
+        number: f"{name}-volume-{number}"
+        for number, volume in enumerate(volumes)
+        if isinstance(volume.get("volumeClaim"), dict)
+    }
     claims = [
-        (text(volume, "mountPath"), text(volume, "volumeClaimName"))
-        for volume in items(manifest, "spec", "volumes")
-        if volume.get("volumeClaimName") and not volume.get("volumeClaim")
+        (text(volume, "mountPath"), own_claims.get(number) or text(volume, "volumeClaimName"))
+        for number, volume in enumerate(volumes)
+        if number in own_claims or volume.get("volumeClaimName")
     ]
     flags = (str(word).lstrip("-").partition("=") for word in plugins.get("tensorflow") or ())
     role_of_task = {task: role for role, _, task in flags}
@@ -171,7 +177,8 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
                 env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
                 env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
             task_name = role_of_task.get(text(task, "name"), text(task, "name"))
-            result.append(_pod(f"{name}-{task_name}-{index}", task_name, index, template, env))
+            pod = _pod(f"{name}-{task_name}-{index}", task_name, index, template, env)
+            result.append(replace(pod, claims=tuple(own_claims.values())))
     return _ranked(result)
 
 
