@@ -9,7 +9,7 @@ themselves.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks.convert import (
     claims,
@@ -21,6 +21,7 @@ from allranks.convert import (
     pod_names,
     pods,
     podsets,
+    volcano_flags,
 )
 from allranks.convert.claims import Claim
 from allranks.convert.podsets import PodSet, Shape
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.registry import Context, Manifest
     from allranks.convert.verdicts import Conversion, FieldPath
+    from allranks.convert.volcano_flags import Arguments
 
 KIND = "Job of Volcano"
 _TASKS: FieldPath = ("spec", "tasks")
@@ -125,6 +127,10 @@ _PLUGIN_ROLES = {
     "mpi": (podsets.MPI, _OF_MPI),
     "tensorflow": (podsets.TENSORFLOW, _OF_TENSORFLOW),
 }
+_NO_MASTER = (
+    "no task is called {}, as the master of the plugin pytorch is: Volcano told no pod of the "
+    "others, and here the launcher tells each"
+)
 _UNTOLD = (
     "the pods are trials of a sweep, and are not told of each other: VC_TASK_INDEX, VC_*_HOSTS and "
     "/etc/volcano are not there for a program that reads them; start its ranks with torchrun"
@@ -155,6 +161,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     policy: dict[str, FieldPath] = {"ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished")}
     queue = pod_jobs.convert(fields, context, shape, policy, _claims(fields))
     _scheduling(fields)
+    for plugin in volcano_flags.PLUGINS:
+        for place, why in _arguments(fields, plugin).ignored.items():
+            fields.change((*_PLUGINS, plugin, place), why)
     gangs: list[FieldPath] = [
         ("spec", "minAvailable"),
         *((*podset.path[:-1], "minAvailable") for podset in sets),
@@ -192,10 +201,10 @@ def _tasks(fields: Fields) -> list[PodSet]:
 def _shape(fields: Fields, sets: Sequence[PodSet], context: Context) -> Shape:
     """What the plugins say that the job is, else what its tasks run."""
     for plugin, (key, flags) in _PLUGIN_ROLES.items():
-        words = fields.get(*_PLUGINS, plugin)
-        if not isinstance(words, list):
+        if not isinstance(fields.get(*_PLUGINS, plugin), list):
             continue
-        role_by_task = {_flag(words, flag, flag): role for flag, role in flags.items()}
+        values = _arguments(fields, plugin).values
+        role_by_task = {values.get(flag, flag): role for flag, role in flags.items()}
         roles = {
             role_by_task[podset.name]: (podset,) for podset in sets if podset.name in role_by_task
         }
@@ -207,22 +216,18 @@ def _shape(fields: Fields, sets: Sequence[PodSet], context: Context) -> Shape:
                 hint=f"name it one of {', '.join(sorted(role_by_task))}, or leave it out",
             )
         if "Worker" in roles or "Master" in roles:
-            port = _flag(words, "port", "")
-            if port.isdigit() and plugin != "mpi":
+            port = values.get("port", "")
+            if port and plugin != "mpi":
                 fields.note(f"the plugin {plugin} had port {port}; the chart has its own")
+            if plugin == "pytorch" and "Master" not in roles:
+                fields.note(_NO_MASTER.format(values.get("master", "master")))
             return Shape(key, roles)
     return podsets.shape(sets, KIND, context.entrypoint)
 
 
-def _flag(words: Sequence[Any], name: str, default: str) -> str:
-    """The value of a plugin's flag: ``--master=mpimaster``."""
-    for index, word in enumerate(words):
-        match = re.fullmatch(rf"--?{name}=(.*)", str(word))
-        if match is not None:
-            return match[1]
-        if str(word) in (f"--{name}", f"-{name}") and index + 1 < len(words):
-            return str(words[index + 1])
-    return default
+def _arguments(fields: Fields, plugin: str) -> Arguments:
+    """What Volcano reads of the arguments of a plugin."""
+    return volcano_flags.read(plugin, fields.words(*_PLUGINS, plugin))
 
 
 def _claims(fields: Fields) -> list[Claim]:

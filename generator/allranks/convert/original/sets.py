@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, first_pods, podsets
+from allranks.convert import commands, first_pods, podsets, volcano_flags
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -149,7 +149,6 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
     name, plugins = name_of(manifest), mapping(manifest, "spec", "plugins")
     scheduler = text(manifest, "spec", "schedulerName") or "volcano"
     tasks = items(manifest, "spec", "tasks")
-    total = sum(_number(task, 1, "replicas") for task in tasks)
     volumes = items(manifest, "spec", "volumes")
     own_claims = {
         number: f"{name}-volume-{number}"
@@ -161,8 +160,8 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
         for number, volume in enumerate(volumes)
         if number in own_claims or volume.get("volumeClaimName")
     ]
-    flags = (str(word).lstrip("-").partition("=") for word in plugins.get("tensorflow") or ())
-    role_of_task = {task: role for role, _, task in flags}
+    tensorflow = volcano_flags.read("tensorflow", texts(plugins.get("tensorflow"))).values
+    role_of_task = {task: role for role, task in tensorflow.items() if role != "port"}
     result: list[OriginalPod] = []
     for task in tasks:
         template = pod_template(task)
@@ -173,13 +172,32 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
             if "env" in plugins:
                 env |= {"VK_TASK_INDEX": str(index), "VC_TASK_INDEX": str(index)}
             if "pytorch" in plugins:
-                first = f"{name}-{text(tasks[0], 'name')}-0.{name}"
-                env |= {"MASTER_ADDR": first, "MASTER_PORT": _PYTORCH_PORT}
-                env |= {"WORLD_SIZE": str(total), "RANK": str(len(result))}
+                env |= _of_pytorch(manifest, text(task, "name"), index)
             task_name = role_of_task.get(text(task, "name"), text(task, "name"))
             pod = _pod(f"{name}-{task_name}-{index}", task_name, index, template, env)
             result.append(replace(pod, claims=tuple(own_claims.values())))
     return _ranked(result)
+
+
+def _of_pytorch(manifest: Manifest, task: str, index: int) -> dict[str, str]:
+    """The variables of a pod that the plugin pytorch of a Volcano Job sets."""
+    words = texts(mapping(manifest, "spec", "plugins").get("pytorch"))
+    flags = volcano_flags.read("pytorch", words).values
+    master, worker = flags.get("master", "master"), flags.get("worker", "worker")
+    replicas = {
+        text(other, "name"): _number(other, 1, "replicas")
+        for other in items(manifest, "spec", "tasks")
+    }
+    if master not in replicas:
+        return {}
+    name = name_of(manifest)
+    rank = str(index + 1) if task == worker else "0" if task == master else ""
+    return {
+        "MASTER_ADDR": f"{name}-{master}-0.{name}",
+        "MASTER_PORT": flags.get("port", _PYTORCH_PORT),
+        "WORLD_SIZE": str(sum(replicas.get(role, 0) for role in {master, worker})),
+        **({"RANK": rank} if rank else {}),
+    }
 
 
 def pods_of_hyperpod(manifest: Manifest) -> list[OriginalPod]:
