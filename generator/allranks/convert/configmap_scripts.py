@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, configmap_files, image_demands, shell_arguments
+from allranks.convert import (
+    commands,
+    configmap_files,
+    image_demands,
+    podsets,
+    shell_arguments,
+)
 from allranks.convert.commands import Runner
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
@@ -14,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from allranks.convert.commands import Program
-    from allranks.convert.podsets import PodSet
+    from allranks.convert.podsets import PodSet, Shape
     from allranks.convert.registry import Context
     from allranks.convert.verdicts import FieldPath, Fields
 
@@ -95,12 +101,32 @@ def of_mpirun(
     return "", ""
 
 
-def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) -> None:
-    """Refuse pods that may serve for what they are where a script may start their ranks.
+def shape(fields: Fields, sets: Sequence[PodSet], kind: str, context: Context) -> Shape:
+    """What job some sets of pods are by their words; a script that starts ranks is told of.
+
+    Args:
+        fields: the object.
+        sets: the sets that run from start to end.
+        kind: the kind of their object, for messages.
+        context: what else is known; the input may have the script's ConfigMap.
+
+    Raises:
+        InputError: they are no job that has a form here.
+    """
+    try:
+        return podsets.shape(sets, kind, context.entrypoint)
+    except podsets.NoRanksError:
+        refuse_with_ranks(fields, sets, kind, context)
+        raise
+
+
+def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], kind: str, context: Context) -> None:
+    """Refuse pods whose words start no ranks for what they are, where a script may start them.
 
     Args:
         fields: the object.
         sets: its pods, of which none has words that start ranks.
+        kind: the kind of their object, for messages.
         context: what else is known; the input may have the script's ConfigMap.
 
     Raises:
@@ -119,8 +145,7 @@ def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) 
                     f"{path} of ConfigMap {name} starts the ranks, with {min(started)}: what these "
                     "pods are together is read in their command alone",
                     path=dotted((*container, "command")),
-                    hint=f"write what {path} runs as their command, or keep the "
-                    f"{fields.text('kind')} for it",
+                    hint=f"write what {path} runs as their command, or keep the {kind} for it",
                 )
         paths = {path for _, path, _ in texts}
         unseen = next((path for path in scripts if path not in paths), "")
@@ -128,8 +153,7 @@ def refuse_with_ranks(fields: Fields, sets: Sequence[PodSet], context: Context) 
             raise InputError(
                 f"nothing says that its pods start ranks: what {unseen} runs is not in the input",
                 path=dotted((*container, "command" if podset.main.get("command") else "args")),
-                hint=f"keep the {fields.text('kind')} for it if that serves, or write what "
-                f"{unseen} runs as their command",
+                hint=f"write what {unseen} runs as their command, or keep the {kind} for it",
             )
 
 

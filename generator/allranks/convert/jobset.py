@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import claims, end_of_run, finish, job, pod_jobs, pod_names, pods, podsets
+from allranks.convert import (
+    claims,
+    configmap_scripts,
+    end_of_run,
+    finish,
+    job,
+    pod_jobs,
+    pod_names,
+    pods,
+    podsets,
+)
 from allranks.convert.claims import Claim
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -105,7 +115,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, rules=_RULES, unknown=f"a {KIND} has no such field")
     jobs = _main(fields, _replicated_jobs(fields))
     sets = [item.podset for item in jobs]
-    shape = podsets.shape(sets, KIND, context.entrypoint)
+    shape = configmap_scripts.shape(fields, sets, KIND, context)
     spec: FieldPath = (*jobs[0].path, "template", "spec")
     policy: dict[str, FieldPath] = job.policy_of(spec)
     policy |= {key: ("spec", key) for key in policy if fields.has("spec", key)}

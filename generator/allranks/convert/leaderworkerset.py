@@ -82,7 +82,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     except InputError:
         shape = podsets.Shape(None, {})
     if shape.key is None:
-        configmap_scripts.refuse_with_ranks(fields, sets, context)
+        configmap_scripts.refuse_with_ranks(fields, sets, KIND, context)
         raise podsets.without_ranks(sets, KIND, "spec.leaderWorkerTemplate", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=(*_GROUP, "volumeClaimTemplates")

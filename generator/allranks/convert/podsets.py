@@ -192,6 +192,10 @@ def _score(container: Mapping[str, Any]) -> int:
     )
 
 
+class NoRanksError(InputError):
+    """Nothing in the words of several sets of pods starts ranks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The job that some sets of pods are together.
@@ -215,6 +219,7 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
         entrypoint: what the image runs where a container has no command; () where it is not known.
 
     Raises:
+        NoRanksError: they are several, and none of them starts ranks.
         InputError: they are no job that has a form here.
     """
     if not sets:
@@ -240,7 +245,7 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     _refuse_jax(sets, _JAX_WORDS, kind)
     if len(sets) == 1:
         return Shape(None, {"": tuple(sets)})
-    raise InputError(
+    raise NoRanksError(
         f"the pods of {', '.join(podset.name for podset in sets)} run programs of their own, and "
         "none of them is started by torchrun or mpirun: allranks has no job of such roles",
         path="spec",

@@ -61,7 +61,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     podsets.check_ends([podset], KIND)
     shape = podsets.shape([podset], KIND, context.entrypoint)
     if shape.key is None:
-        configmap_scripts.refuse_with_ranks(fields, [podset], context)
+        configmap_scripts.refuse_with_ranks(fields, [podset], KIND, context)
         raise podsets.without_ranks([podset], KIND, "spec.template", context.entrypoint)
     queue = pod_jobs.convert(
         fields, context, shape, {}, claim_templates=("spec", "volumeClaimTemplates")

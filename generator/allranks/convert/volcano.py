@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import (
     claims,
+    configmap_scripts,
     end_of_run,
     finish,
     job,
@@ -222,7 +223,7 @@ def _shape(fields: Fields, sets: Sequence[PodSet], context: Context) -> Shape:
             if plugin == "pytorch" and "Master" not in roles:
                 fields.note(_NO_MASTER.format(values.get("master", "master")))
             return Shape(key, roles)
-    return podsets.shape(sets, KIND, context.entrypoint)
+    return configmap_scripts.shape(fields, sets, KIND, context)
 
 
 def _arguments(fields: Fields, plugin: str) -> Arguments:

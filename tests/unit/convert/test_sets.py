@@ -407,6 +407,57 @@ def test_a_set_whose_ranks_a_script_starts_is_not_said_to_serve(launcher: str) -
     assert "its pods start no ranks" in serving.message
 
 
+_OF_TWO = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: s}
+data: {run.sh: "mpiexec -np 4 -hostfile /etc/hosts ./a"}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  tasks:
+  - name: m
+    replicas: 1
+    template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers: [
+      {name: c, image: i, command: [/run.sh],
+       volumeMounts: [{name: s, mountPath: /run.sh, subPath: run.sh}]}]}}
+  - name: w
+    replicas: 2
+    template: {spec: {containers: [{name: c, image: i, command: [/usr/sbin/sshd, -D]}]}}
+"""
+_OF_JOBSET = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: a}
+spec:
+  replicatedJobs:
+  - name: m
+    template: {spec: {template: {spec: {volumes: [{name: s, configMap: {name: s}}], containers: [
+      {name: c, image: i, command: [/run.sh],
+       volumeMounts: [{name: s, mountPath: /run.sh, subPath: run.sh}]}]}}}}
+  - name: w
+    template: {spec: {completions: 2, parallelism: 2, template: {spec: {containers: [
+      {name: c, image: i, command: [/usr/sbin/sshd, -D]}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [(_OF_TWO, "Job of Volcano"), (_OF_TWO.partition("---")[0] + "---\n" + _OF_JOBSET, "JobSet")],
+)
+def test_sets_whose_launcher_is_in_a_script_are_not_said_to_have_none(text: str, kind: str) -> None:
+    """The reason names the ConfigMap's script that calls mpirun, or one that is not there."""
+    problem = refusal(text)
+    assert "/run.sh of ConfigMap s starts the ranks, with mpirun" in problem.message
+    assert f"write what /run.sh runs as their command, or keep the {kind} for it" == problem.hint
+    unseen = refusal(text.replace("[/run.sh]", "[bash, /opt/run.sh]"))
+    assert "what /opt/run.sh runs is not in the input" in unseen.message
+    plain = refusal(text.replace("mpiexec", "echo"))
+    assert "none of them is started by torchrun or mpirun" in plain.message
+
+
 _TWO_OBJECTS = """\
 apiVersion: v1
 kind: Service
