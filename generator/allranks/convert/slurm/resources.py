@@ -117,6 +117,12 @@ def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
         f"{plural(ranks, 'rank')} of a node shared {plural(gpus, 'GPU')}, and the chart gives each "
         f"rank its own: a node has {gpus} here; for more ask for as many GPUs, or for none"
     )
+    own_option, line = job.body.procs_option
+    of_step = [key for name in _OF_RANKS if (key := f"srun --{name}") in job.own]
+    if ranks != job.size.per_node and (own_option or of_step):
+        key = job.key(own_option, line) if own_option else of_step[0]
+        job.fields.say((key,), Outcome.NOT_CARRIED, "procsPerNode", why)
+        return
     options_of = [name for name in _OF_RANKS if name in job.settings]
     for name in options_of:
         reason = why if name == options_of[0] else f"as --{options_of[0]}"

@@ -514,3 +514,22 @@ def test_a_number_that_a_line_makes_of_itself_has_both_lines() -> None:
     assert text.index("WORLD_SIZE=$((SLURM_NNODES * 8))") < text.index("$WORLD_SIZE-1")
     whys = {own.path: own.why for own in conversion.verdicts}
     assert "the command has it" in whys["WORLD_SIZE=$((SLURM_NNODES * 8))"]
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ("torchrun --standalone --nproc_per_node=4 a.py", "--nproc-per-node 4"),
+        ("srun torchrun --nproc-per-node 4 a.py", "--nproc-per-node 4"),
+        ("deepspeed --num_gpus 4 a.py", "--num_gpus 4"),
+        ("srun --ntasks-per-node=4 python a.py", "srun --ntasks-per-node"),
+    ],
+)
+def test_ranks_that_shared_a_gpu_are_said_of_the_option_that_counts_them(
+    step: str, path: str
+) -> None:
+    """What says another number of ranks is not blamed for those of the launcher's own option."""
+    conversion = _convert("#SBATCH -N 1 --ntasks-per-node=1 --gpus-per-node=1", step)
+    [loss] = conversion.lost
+    assert (path, "procsPerNode") == (loss.path, loss.to)
+    assert "4 ranks of a node shared 1 GPU" in loss.why

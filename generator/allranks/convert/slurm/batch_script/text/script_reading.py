@@ -47,6 +47,7 @@ class Body:
         values: further values: torchrun, mpi.
         nodes: how many nodes run it.
         procs_per_node: how many ranks a node has; 0 for one per GPU.
+        procs_option: the option of the launcher's own that says so, and its line; "" for none.
         verdicts: what became of each statement.
         notes: what a person should know besides.
         settings: the options of the srun that starts it.
@@ -67,6 +68,7 @@ class Body:
     values: dict[str, Any] = field(default_factory=dict)
     nodes: int | None = None
     procs_per_node: int | None = None
+    procs_option: tuple[str, int] = ("", 0)
     verdicts: list[Verdict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
