@@ -39,6 +39,31 @@ def test_a_variable_that_the_script_declares_is_its_own(rows: tuple[str, ...]) -
 @pytest.mark.parametrize(
     "row",
     [
+        'export "NAME=0.1 2"',
+        "export 'NAME=0.1 2' OTHER=3",
+        'export "NAME"=3',
+        'export "NAME=0.1 "2',
+        'declare -x "NAME=a=b"',
+        'export "NAME+=x"',
+    ],
+)
+def test_quotes_around_a_whole_assignment_are_none_of_its_name_s(row: str) -> None:
+    """To the shell `export "NAME=a b"` is `export NAME="a b"`."""
+    assert not _unset(row, 'srun python a.py "$NAME"')
+
+
+def test_a_rendezvous_in_quotes_is_the_launcher_s() -> None:
+    """Its report calls the variable by its name alone."""
+    first = 'export "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"'
+    text = f"#!/bin/bash\n#SBATCH -N 2 --gpus-per-node 1\n{first}\nsrun python a.py\n"
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    [why] = [verdict.why for verdict in verdicts if verdict.path.startswith("export")]
+    assert '"' not in why
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
         "declare -x NAME",
         "export NAME",
         "readonly NAME",

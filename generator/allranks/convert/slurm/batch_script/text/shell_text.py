@@ -163,16 +163,30 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
         defaults = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
         return [(match[1], f'"{match[2]}"') for match in defaults if match is not None]
     if not command.words:
-        pairs = command.assignments
+        pairs = [word.text for word in command.assignments]
     elif command.name in _DECLARING:
-        pairs = [word for word in command.words[1:] if "=" in word.text]
+        pairs = [_with_bare_name(word.text) for word in command.words[1:] if "=" in word.text]
     else:
         return node_names.read_into(command)
     assignments = []
-    for word in pairs:
-        name, _, value = word.text.partition("=")
+    for pair in pairs:
+        name, _, value = pair.partition("=")
         assignments.append((re.sub(r"\[.*|\+$", "", name), value))
     return assignments
+
+
+_QUOTED_NAME = re.compile(
+    r"""(?P<quote>["'])(?P<name>[A-Za-z_]\w*)(?P<end>(?P=quote))?(?P<sign>\+?=)"""
+)
+
+
+def _with_bare_name(text: str) -> str:
+    """An assignment with its name in no quotes: ``A="1 2"`` for the ``"A=1 2"`` of an export."""
+    match = _QUOTED_NAME.match(text)
+    if match is None:
+        return text
+    start = "" if match["end"] else match["quote"]
+    return f"{match['name']}{match['sign']}{start}{text[match.end() :]}"
 
 
 def assignments_of(command: Command) -> list[tuple[str, str]]:
