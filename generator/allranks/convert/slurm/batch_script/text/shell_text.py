@@ -165,7 +165,7 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     if not command.words:
         pairs = [word.text for word in command.assignments]
     elif command.name in _DECLARING:
-        pairs = [_with_bare_name(word.text) for word in command.words[1:] if "=" in word.text]
+        pairs = [words.with_bare_name(word.text) for word in command.words[1:] if "=" in word.text]
     else:
         return node_names.read_into(command)
     assignments = []
@@ -173,20 +173,6 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
         name, _, value = pair.partition("=")
         assignments.append((re.sub(r"\[.*|\+$", "", name), value))
     return assignments
-
-
-_QUOTED_NAME = re.compile(
-    r"""(?P<quote>["'])(?P<name>[A-Za-z_]\w*)(?P<end>(?P=quote))?(?P<sign>\+?=)"""
-)
-
-
-def _with_bare_name(text: str) -> str:
-    """An assignment with its name in no quotes: ``A="1 2"`` for the ``"A=1 2"`` of an export."""
-    match = _QUOTED_NAME.match(text)
-    if match is None:
-        return text
-    start = "" if match["end"] else match["quote"]
-    return f"{match['name']}{match['sign']}{start}{text[match.end() :]}"
 
 
 def assignments_of(command: Command) -> list[tuple[str, str]]:

@@ -704,6 +704,14 @@ def reaches_other_host(words: Iterable[str]) -> bool:
     return program in OF_OTHER_HOSTS or (is_git and any(map(_GIT_BY_SSH.fullmatch, texts)))
 
 
+_QUOTED_NAME = re.compile(r"""\A(["'])([A-Za-z_]\w*)(\1?)(\+?=)""")
+
+
+def with_bare_name(text: str) -> str:
+    """An assignment with its name in no quotes: ``A="1 2"`` for the ``"A=1 2"`` of an export."""
+    return _QUOTED_NAME.sub(lambda own: own[2] + own[4] + ("" if own[3] else own[1]), text)
+
+
 def any_of(words: Iterable[str], names: Iterable[str]) -> bool:
     """Whether the program of some words is one of these.
 
