@@ -57,7 +57,9 @@ def command_of(fields: Fields, pod: PodTemplate, context: Context) -> tuple[str,
     """
     if not pod.container:
         raise InputError(
-            "there is no container to run", path=dotted(pod.path), hint="write the whole object"
+            "there is no container to run",
+            path=dotted((*pod.path, "spec", "containers")),
+            hint="write the whole object",
         )
     for key in ("command", "args"):
         _check_words(fields, (*pod.container, key))

@@ -132,7 +132,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if not launcher.container:
         raise InputError(
             "the MPIJob has no launcher with a container",
-            path=".".join(map(str, dialect.launcher)),
+            path=dotted((*dialect.launcher, "spec", "containers")),
             hint="write the whole object",
         )
     has_workers = fields.number(*dialect.replicas) != 0
@@ -212,9 +212,9 @@ def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
     if not fields.mapping(*specs, "Launcher"):
         raise InputError(
-            "the MPIJob has no spec.mpiReplicaSpecs.Launcher",
-            path="spec",
-            hint="write the whole object: its launcher is not in it"
+            "the MPIJob has no launcher",
+            path=dotted((*specs, "Launcher")),
+            hint="write the whole object"
             if fields.mapping(*specs)
             else "give one of kubeflow.org/v1 or v2beta1, or the template of one of v1alpha1",
         )

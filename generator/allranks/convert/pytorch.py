@@ -14,6 +14,7 @@ from allranks.convert import (
     finish,
     jobs,
     kubeflow,
+    misspelt_keys,
     pods,
     preparation,
     rank_variables,
@@ -154,7 +155,7 @@ def _roles(fields: Fields) -> list[str]:
         raise InputError(
             f"the {KIND} has neither a Master nor a Worker",
             path=_SPECS,
-            hint="write the whole object",
+            hint=misspelt_keys.question(specs, "Master", "Worker") or "write the whole object",
         )
     return roles
 

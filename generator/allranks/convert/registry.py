@@ -19,6 +19,7 @@ from allranks.convert import (
     managed_by,
     master_services,
     missing_volumes,
+    misspelt_keys,
     related_objects,
     retry_limits,
     unknown_fields,
@@ -443,7 +444,9 @@ def _located(problem: Problem, document: Document) -> Problem:
     """A problem with the place of its field."""
     if problem.source:
         return problem
-    line = document.line_of(keys_of(problem.path, document.data)) or document.line
+    keys = keys_of(problem.path, document.data)
+    line = document.line_of(keys) or document.line
+    problem = misspelt_keys.with_question(problem, document.data, keys)
     return problem.at(source=f"{document.source}:{line}" if line else document.source)
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import commands, jobs, kubeflow, nested_launcher, pods, references
+from allranks.convert import (
+    commands,
+    jobs,
+    kubeflow,
+    misspelt_keys,
+    nested_launcher,
+    pods,
+    references,
+)
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
 
@@ -185,12 +194,14 @@ def refuse_without(fields: Fields, roles: Sequence[Role], path: str, kinds: str)
     if not roles:
         kubeflow.refuse_old(fields)
         is_elsewhere = isinstance(fields.get("spec", "replicaSpecs"), dict)
+        specs = fields.get(*path.split("."))
         raise InputError(
             f"the {fields.text('kind')} has no {kinds} with pods",
             path=path,
             hint=f"its roles stand in {path}, and not in spec.replicaSpecs"
             if is_elsewhere
-            else "write the whole object",
+            else misspelt_keys.question(specs, *re.split(", | or ", kinds))
+            or "write the whole object",
         )
 
 

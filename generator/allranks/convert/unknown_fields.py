@@ -54,6 +54,18 @@ def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
 
 
 @functools.cache
+def of_pods() -> frozenset[str]:
+    """The names of all fields that pod templates have, at whatever place."""
+    return frozenset(_names(_table()))
+
+
+def _names(table: _Table) -> Iterator[str]:
+    for name, below in table.items():
+        yield name
+        yield from _names(below)
+
+
+@functools.cache
 def _table() -> _Table:
     """The fields of a template, a mapping for each; an empty one for those without any below."""
     table: _Table = {}
