@@ -10,10 +10,18 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import containers, nested_launcher, references, shell_comments
+from allranks.convert import (
+    containers,
+    finish,
+    in_cluster_access,
+    nested_launcher,
+    references,
+    shell_comments,
+)
 from allranks.convert.kubeflow_pod_names import ROLES
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
+from allranks.values.merge import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -77,7 +85,15 @@ def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -
     role = "" if conversion.values.get("workload") == "torchrun" else f"{ROLES}-"
     same = rf"(?<![\w/.-]){re.escape(job)}-{role}\d+\.{re.escape(job)}(?![\w-])"
     verdicts, notes = list(conversion.verdicts), dict.fromkeys(conversion.notes)
+    values = conversion.values
     for mount, file, script in _files(source, texts_of):
+        if k8s.at(values, *in_cluster_access.TOKEN) is None and in_cluster_access.asks_api(script):
+            values = overlay(values, {"serviceAccount": {"automountToken": True}})
+            notes[in_cluster_access.note_of_token(file)] = None
+        variable = in_cluster_access.service_variable(script)
+        if k8s.at(values, *in_cluster_access.LINKS) is None and variable:
+            values = overlay(values, {"podTemplate": {"spec": {"enableServiceLinks": True}}})
+            notes[in_cluster_access.note_of_links(file, variable)] = None
         if not any(word in script for word in (f"{job}-", "PET_", "HOSTNAME", "hostname")):
             continue
         text = shell_comments.without(script)
@@ -97,7 +113,9 @@ def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -
             notes[f"{file} reads {variable}, which the old controller set, and nothing here"] = None
         if _READS_HOST_NAME.search(text):
             notes[f"{file} reads the pod's host name, which is another one here"] = None
-    return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
+    if values is not conversion.values:
+        values = finish.written(values)
+    return replace(conversion, values=values, verdicts=tuple(verdicts), notes=tuple(notes))
 
 
 def _pods(source: Mapping[str, Any], job: str) -> str:

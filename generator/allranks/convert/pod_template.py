@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from allranks import names
-from allranks.convert import container_names, references, shell_comments
+from allranks.convert import container_names, in_cluster_access, references
 from allranks.convert.image_names import PULLED_ALWAYS, image_parts, pull_policy
 from allranks.convert.verdicts import FieldPath, Fields, Named, Outcome, dotted
 from allranks.errors import InputError
@@ -299,14 +299,6 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
                 yield Piece(here, (*to, kind, key), _text(value))
 
 
-# What asks the API server with the token of a pod's account.
-_ASKS_API = re.compile(
-    r"(?<![\w/.-])(?:\S*/)?kubectl\s+(?!version\s+--client)[a-z-]"
-    r"|/var/run/secrets/kubernetes\.io/serviceaccount|://kubernetes\.default\b"
-    r"|\bKUBERNETES_SERVICE_HOST\b|\bload_incluster_config\b"
-)
-
-
 class _TemplateReader:
     """Takes a template apart, once."""
 
@@ -450,15 +442,7 @@ class _TemplateReader:
     def _account(self) -> None:
         fields, spec = self._fields, self._spec
         mount = fields.get(*spec, "automountServiceAccountToken")
-        is_default = mount is None and not fields.text(*spec, "serviceAccountName")
-        reader = self._reader_of_token() if is_default else ()
-        if reader:
-            # The default account's token, too, was in each pod.
-            fields.put(("serviceAccount", "automountToken"), value=True)
-            fields.note(
-                f"{dotted(reader)} asks the API server: the pods have their account's token, by "
-                "serviceAccount.automountToken"
-            )
+        in_cluster_access.put(fields, spec)
         for key in ("serviceAccount", "serviceAccountName"):
             name = fields.get(*spec, key)
             if name == "default":
@@ -469,17 +453,6 @@ class _TemplateReader:
                     # An account is named because its rights are used.
                     self._add((*spec, key), ("serviceAccount", "automountToken"), value=True)
         self._add((*spec, "automountServiceAccountToken"), ("serviceAccount", "automountToken"))
-
-    def _reader_of_token(self) -> FieldPath:
-        """The first words of the pods' containers that ask the API server; () for none."""
-        for kind in ("initContainers", "containers"):
-            for index, _ in self._fields.items(*self._spec, kind):
-                for key in ("command", "args"):
-                    here: FieldPath = (*self._spec, kind, index, key)
-                    text = "\n".join(map(shell_comments.without, self._fields.words(*here)))
-                    if _ASKS_API.search(text):
-                        return here
-        return ()
 
     def _is_restricted(self) -> bool:
         fields = self._fields

@@ -451,34 +451,3 @@ def test_whose_names_pods_on_the_hosts_network_know_is_said(
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     path = next(path for path in whys if path.endswith("hostNetwork"))
     assert is_noted == ("the cluster's DNS, and not the node's" in whys[path])
-
-
-@pytest.mark.parametrize(
-    ("words", "has_token"),
-    [
-        ("kubectl get pods; torchrun a.py", True),
-        ("curl https://kubernetes.default.svc/api; torchrun a.py", True),
-        ("cat /var/run/secrets/kubernetes.io/serviceaccount/token; torchrun a.py", True),
-        ("kubectl version --client; torchrun a.py", False),
-        ("# kubectl get pods\ntorchrun a.py", False),
-        ("torchrun a.py --tool kubectl-like", False),
-    ],
-)
-def test_pods_that_ask_the_api_server_have_a_token(words: str, *, has_token: bool) -> None:
-    """Also of the default account, which the charts give to no pod by themselves."""
-    container = {"name": "pytorch", "image": "i", "command": ["bash", "-c", words]}
-    pod: dict[str, Any] = {"containers": [container]}
-    for extra in ({}, {"automountServiceAccountToken": False}):
-        spec = {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {**pod, **extra}}}}}
-        conversion = pytorch.convert(
-            {
-                "apiVersion": "kubeflow.org/v1",
-                "kind": "PyTorchJob",
-                "metadata": {"name": "j"},
-                "spec": spec,
-            },
-            Context(),
-        )
-        account = conversion.values.get("serviceAccount", {})
-        assert (has_token and not extra) is account.get("automountToken", False)
-        assert not conversion.lost
