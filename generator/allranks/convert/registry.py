@@ -24,6 +24,7 @@ from allranks.convert import (
     retry_limits,
     unknown_fields,
     unquoted_names,
+    waits,
     watched_keys,
 )
 from allranks.convert.verdicts import leaf_paths
@@ -373,7 +374,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)
     conversion = kubeflow_pod_names.checked(conversion, document.data)
-    conversion = retry_limits.noted(conversion)
+    conversion = waits.noted(retry_limits.noted(conversion))
     conversion = configmap_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     conversion = managed_by.checked(conversion, document.data)
