@@ -200,10 +200,14 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
 
 
 def _untold(role: str, pods: Sequence[original.OriginalPod], world: int) -> Iterator[Difference]:
-    """Whether programs are told here of each other that nothing there told, where none says it."""
+    """Whether programs are told here of each other that nothing there told, where none says it.
+
+    A controller that says how many ranks a job has is one of whose variables all are known.
+    """
     container = _container(pods[0].spec, pods[0].container)
     program = commands.read(_words(container), (), _plain_env(container) | dict(pods[0].env))
-    if program.runner is not commands.Runner.PLAIN or min(world, len(pods)) <= 1:
+    is_one = min(world, len(pods), pods[0].world) <= 1
+    if program.runner is not commands.Runner.PLAIN or is_one:
         return
     variables = {text(entry, "name") for entry in items(container, "env")} | set(pods[0].env)
     texts = (*program.command, program.setup, *program.scripts)

@@ -123,6 +123,9 @@ def _torchrun(fields: Fields, own_roles: list[roles.Role], context: Context) -> 
     fields.put(("nodes",), own_roles[0].count)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, pod.gpu_source)
+    if "PET_NNODES" not in pod.variables:
+        count = own_roles[0].count
+        jobs.check_nodes(fields, pod.container, program.options, pod.variables, (count, "1"))
     words_nproc = program.options.get("nproc-per-node", "1")
     jobs.processes(fields, pod, program, references.number(words_nproc, pod.variables))
     return True

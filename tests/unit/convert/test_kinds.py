@@ -379,6 +379,17 @@ def test_a_tfjob_that_runs_torchrun() -> None:
     )
 
 
+def test_a_torchrun_of_a_tfjob_that_knew_of_no_other_pod_is_said() -> None:
+    """The operator sets no PET_NNODES: without an option each pod trained by itself."""
+    (conversion,) = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: {"
+        "Worker: {replicas: 2, template: {spec: {containers: [{name: tensorflow, image: 'i:1', "
+        "command: [torchrun, main.py]}]}}}}}\n"
+    ).conversions
+    assert any("each of 2 pods trained by itself" in own.why for own in conversion.lost)
+    assert not convert("torch").lost
+
+
 MX = [
     ("cifar", {"scheduler": 1, "server": 1}, 2, {}),
     ("linear", {"scheduler": 1, "server": 1}, 2, {"port": 9000, "successPolicy": "lead"}),
