@@ -234,8 +234,8 @@ def _option(word: str, env: Mapping[str, str]) -> str:
 
 def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     """What the text of ``bash -c`` runs: its last command, after a setup."""
-    program, text, _ = shell_arguments.script_of(words) or ("", "", ())
-    text = references.in_shell(text, env)
+    text = references.in_shell((shell_arguments.script_of(words) or ("", "", ()))[1], env)
+    own = shell_arguments.own_words(words)
     whole = (*words[:-1], text)
     parsed = shell.parse(text)
     if parsed and len(parsed) > 1 and (settings := shell_arguments.settings(words)):
@@ -276,7 +276,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         ok = ok and not is_last and not any(map(preparation.may_train, earlier))
     if not ok:
         return _whole(whole, text)
-    result = _untimed(_of_shell_command(main, program, variables), sorted(reserved))
+    result = _untimed(_of_shell_command(main, own, variables), sorted(reserved))
     if not preparation.stops(words, parsed) and not _ends_as_its_program(parsed[last + 1 :]):
         why = f"its exit code is the pod's, and not that of the {parsed[-1].program} behind it"
         result = replace(result, changes=(*result.changes, why))
@@ -284,12 +284,12 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
     if profile and result.runner not in (Runner.TORCHRUN, Runner.PLAIN):
         return _whole(whole, text)
     if profile:
-        result = _with_profile(result, program, profile)
+        result = _with_profile(result, own)
     of_ranks = (*_OF_RANKS, *(_OF_TASKS if result.runner is Runner.PLAIN else ()))
     if references.mentions((leading,), of_ranks):
         # A setup runs before there are ranks: it would read nothing.
         return _whole(whole, text)
-    return _with_setup(result, leading, before, program, whole)
+    return _with_setup(result, leading, before, whole)
 
 
 def _before(text: str) -> tuple[str, set[str]]:
@@ -298,19 +298,26 @@ def _before(text: str) -> tuple[str, set[str]]:
     return (text, set()) if match is None else (text[: match.start()], set(match[0].split()))
 
 
-def _with_profile(result: Program, program: str, flags: str) -> Program:
+def _with_profile(result: Program, own: tuple[str, ...]) -> Program:
     """A program that a shell starts which reads a person's files first: they may say where it is.
 
     Args:
         result: the program.
-        program: the shell.
-        flags: its flags: ``-lc``.
+        own: the shell and its flags: ``bash -lc``.
     """
-    command = result.command
-    has_shell = command[1:2] == ("-c",) and command[0] == program
-    line = command[2] if has_shell else f"exec {as_shell(command)}"
     why = "the shell reads its profile first, in each process"
-    return replace(result, command=(program, flags, line), changes=(*result.changes, why))
+    command = (*own, _line(result.command, own))
+    return replace(result, command=command, changes=(*result.changes, why))
+
+
+def _line(command: tuple[str, ...], own: tuple[str, ...]) -> str:
+    """A command as a line of a shell, which may be the one of the command itself.
+
+    Args:
+        command: the command.
+        own: the shell and its flags.
+    """
+    return command[-1] if command[:-1] == own else f"exec {as_shell(command)}"
 
 
 def _exports(command: shell.ShellCommand) -> tuple[shell.Word, ...]:
@@ -436,8 +443,10 @@ def _texts(command: shell.ShellCommand) -> list[str]:
     return [word.value if word.value is not None else word.text for word in command.words]
 
 
-def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[str, str]) -> Program:
-    """What a simple command of a shell runs."""
+def _of_shell_command(
+    command: shell.ShellCommand, own_words: tuple[str, ...], env: Mapping[str, str]
+) -> Program:
+    """What a simple command of a shell runs, which has these words with its flags."""
     words = _texts(command)
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
@@ -461,7 +470,7 @@ def _of_shell_command(command: shell.ShellCommand, program: str, env: Mapping[st
     if assignments:
         line = f"export {assignments}; {line}"
     why = IN_EACH_RANK
-    return replace(result, command=(program, "-c", line), changes=(*result.changes, why))
+    return replace(result, command=(*own_words, line), changes=(*result.changes, why))
 
 
 def _options_in_shell(command: shell.ShellCommand, env: Mapping[str, str]) -> str:
@@ -493,30 +502,38 @@ def _unquoted(word: shell.Word) -> str:
     return (word.text if word.value is None else word.value).strip("\"'")
 
 
+# A script's first command, where that says in which folder the rest runs.
+_CD = re.compile(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)(?:\s|\\\n)*")
+
+
 def _with_setup(
     result: Program,
     before: str,
     commands: list[shell.ShellCommand],
-    program: str,
     whole: tuple[str, ...],
 ) -> Program:
     """A program with the shell that stood before it in its script."""
+    own = shell_arguments.own_words(whole)
+    program = own[0]
+    typed, typed_commands = before, commands
+    by_line = _with_switch(result, own, commands)
     goes_on = not preparation.stops(whole, commands)
     begins_strict = commands[:1] != [] and commands[0].program == "set"
     before, commands, strict = preparation.without_set(before, commands)
     setup, is_chained = preparation.unjoined(before)
     if not setup or not commands:
-        return result
+        return by_line
     first = commands[0]
     target = first.words[1].value if len(first.words[1:]) == 1 else None
     if first.program == "cd" and target and target.startswith("/") and first.after != "||":
-        parts = re.match(r"\s*(?:#[^\n]*\n\s*)*cd\s+\S+\s*(?:&&|;|\n|$)(?:\s|\\\n)*", setup)
+        parts = _CD.match(setup)
         if parts is not None:
             setup = setup[parts.end() :]
             result = replace(result, working_dir=target)
+            by_line = replace(by_line, working_dir=target)
             commands = commands[1:]
             if not commands:
-                return result
+                return by_line
     profile = shell_arguments.profile_flags(whole)
     posix = preparation.lines_for_shells(setup) if program_name(program) != "sh" else setup
     posix = None if profile else posix
@@ -527,16 +544,11 @@ def _with_setup(
         if result.is_nested or result.workload == "mpi":
             return replace(result, command=whole)
         if result.runner is Runner.TORCHRUN:
-            body = (
-                result.command[2]
-                if result.command[1:2] in (("-c",), (profile,))
-                else f"exec {as_shell(result.command)}"
-            )
-            why = "the shell before it is bash's, and each process runs it"
-            text = f"{setup} && {{ {body}; }}" if is_chained else f"{setup}\n{body}"
-            command = (program, profile or "-c", text if goes_on else f"set -e\n{text}")
-            return replace(result, command=command, changes=(*result.changes, why))
+            return _with_prelude(result, own, typed, typed_commands)
         return replace(result, command=tuple(word.strip() for word in whole))
+    result = by_line
+    # What its shell alone ends at is kept where setup may be a shell of its own.
+    is_bash |= not lasting and begins_strict and preparation.lost_flags(setup, strict) != ""
     if goes_on and is_bash:  # a shell of its own, whose last command says whether it failed
         setup += "" if is_chained else f"\ntrue  {preparation.WENT_ON}"
     elif goes_on:
@@ -547,14 +559,7 @@ def _with_setup(
         setup = "".join(f"set -{'u' if flag == 'u' else 'o pipefail'}\n" for flag in strict) + setup
         strict = ()
     lost = preparation.lost_flags(setup, strict)
-    names = [
-        assignment.text.partition("=")[0].removesuffix("+")
-        for command in commands
-        if not command.words
-        for assignment in command.assignments
-    ]
-    text = "\n".join(result.command)
-    if any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names):
+    if _reads_variables(result.command, commands):
         setup = f"set -a  # the command reads these variables, too\n{setup}"
     shell_path = program if program.startswith("/") else f"/bin/{program}"
     flags = profile.strip("-c") + ("" if goes_on else "e")
@@ -562,6 +567,57 @@ def _with_setup(
     why = "what stands before the program is setup, once in each pod"
     changes = (*result.changes, why, *((lost,) if lost else ()))
     return replace(result, setup=f"{shebang}{setup}\n", changes=changes)
+
+
+def _with_switch(
+    result: Program, own: tuple[str, ...], before: Sequence[shell.ShellCommand]
+) -> Program:
+    """A program whose line, where it has one, begins with what its script said of unset variables.
+
+    Args:
+        result: the program.
+        own: the shell and its flags.
+        before: the commands that stood before it.
+    """
+    if result.command[:-1] != own:
+        return result
+    line = preparation.switch_of_unset(own, before) + result.command[-1]
+    return replace(result, command=(*own, line))
+
+
+def _with_prelude(
+    result: Program, own: tuple[str, ...], before: str, commands: Sequence[shell.ShellCommand]
+) -> Program:
+    """A program with what stood before it in front, as typed, in the shell of each process.
+
+    Args:
+        result: the program.
+        own: the shell and its flags.
+        before: what stood before it, behind what the flags set.
+        commands: those of it.
+    """
+    behind_set = preparation.place_behind_set(commands)
+    switches = before[:behind_set].removeprefix(shell_arguments.settings(own).strip()).strip()
+    prelude, is_chained = preparation.unjoined(before[behind_set:].lstrip("; \t\n&"))
+    if result.working_dir and (parts := _CD.match(prelude)):
+        prelude = prelude[parts.end() :]
+    line = _line(result.command, own)
+    text = f"{prelude} && {{ {line}; }}" if is_chained else f"{prelude}\n{line}"
+    command = (*own, f"{switches}\n{text}" if switches else text)
+    why = "the shell before it is bash's, and each process runs it"
+    return replace(result, command=command, changes=(*result.changes, why))
+
+
+def _reads_variables(command: Sequence[str], before: Sequence[shell.ShellCommand]) -> bool:
+    """Whether a command reads variables that commands before it set without exporting them."""
+    names = [
+        assignment.text.partition("=")[0].removesuffix("+")
+        for earlier in before
+        if not earlier.words
+        for assignment in earlier.assignments
+    ]
+    text = "\n".join(command)
+    return any(re.search(rf"\$\{{?[#!]?{re.escape(name)}(?!\w)", text) for name in names)
 
 
 def _of_env(wrappers: Sequence[str]) -> list[str]:

@@ -109,15 +109,14 @@ def stops(words: Sequence[str], commands: Sequence[shell.ShellCommand]) -> bool:
         words: the shell, its flags, and the script.
         commands: those of the script.
     """
-    place = shell_arguments.place_of_text(words)
-    flags = [word for word in words[1:place] if word.startswith("-")]
-    flags += [
+    own = shell_arguments.own_words(words)[1:]
+    flags = [
         word.text
         for command in commands
         if command.program == "set" and not command.depth
         for word in command.words[1:]
     ]
-    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*flags, *words[1:place]))
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", flag) for flag in (*own, *flags))
 
 
 # What joins a command to the next. `\;` is a word, and `&` starts a program that stays beside it.
@@ -177,6 +176,37 @@ def _statements(setup: str) -> list[scanner.Statement]:
         return scanner.parse(setup)
     except scanner.ScriptError:
         return []
+
+
+def place_behind_set(commands: Sequence[shell.ShellCommand]) -> int:
+    """Where the `set` commands end that a script begins with; 0 where it begins otherwise.
+
+    Args:
+        commands: those of the script.
+    """
+    settings = itertools.takewhile(
+        lambda command: command.program == "set" and command.after in ("\n", ";", "&&", ""),
+        commands,
+    )
+    return max((command.end for command in settings), default=0)
+
+
+def switch_of_unset(own: Sequence[str], commands: Sequence[shell.ShellCommand]) -> str:
+    """A line that says of unset variables what a script said last; "" where its flags say it.
+
+    Args:
+        own: the shell and its flags.
+        commands: those of the script.
+    """
+    by_flags = is_strict = shell_arguments.settings(own).startswith("set -u")
+    for command in commands:
+        flags = [word.text for word in command.words[1:]]
+        if command.program != "set" or command.depth:
+            continue
+        for flag, name in zip(flags, (*flags[1:], ""), strict=True):
+            if re.fullmatch(r"[-+]\w*u\w*", flag) or (flag in ("-o", "+o") and name == "nounset"):
+                is_strict = flag[0] == "-"
+    return "" if is_strict == by_flags else f"set {'-' if is_strict else '+'}u\n"
 
 
 def without_set(

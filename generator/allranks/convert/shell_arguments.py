@@ -16,16 +16,7 @@ _WITH_FILE = frozenset({"--rcfile", "--init-file"})
 
 def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
     """The shell, the text and the arguments of ``bash -c "…" args``; None for anything else."""
-    at = 0
-    while at < len(words) and program_name(words[at]) in (
-        "exec",
-        "env",
-        "nohup",
-        "tini",
-        "dumb-init",
-        "--",
-    ):
-        at += 1
+    at = _place_of_shell(words)
     if at >= len(words) or program_name(words[at]) not in SHELLS:
         return None
     letters, place = _flags(words[at:])
@@ -33,6 +24,14 @@ def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
     if "c" not in letters or text >= len(words):
         return None
     return words[at], words[text], tuple(words[text + 1 :])
+
+
+def _place_of_shell(words: Sequence[str]) -> int:
+    """The place of a shell behind what only starts it: ``exec``, ``tini --``."""
+    starters = ("exec", "env", "nohup", "tini", "dumb-init", "--")
+    return next(
+        (at for at, word in enumerate(words) if program_name(word) not in starters), len(words)
+    )
 
 
 def _flags(words: Sequence[str]) -> tuple[str, int]:
@@ -61,13 +60,14 @@ def _flags(words: Sequence[str]) -> tuple[str, int]:
     return "".join(letters), place
 
 
-def place_of_text(words: Sequence[str]) -> int:
-    """The place of the text that a shell runs, behind its flags.
+def own_words(words: Sequence[str]) -> tuple[str, ...]:
+    """A shell and its flags, as they are typed, up to the text that it runs.
 
     Args:
-        words: the shell, its flags, and the text.
+        words: the shell, its flags, and the text; what only starts the shell may stand in front.
     """
-    return _flags(words)[1]
+    words = words[_place_of_shell(words) :]
+    return tuple(words[: _flags(words)[1]])
 
 
 def settings(words: Sequence[str]) -> str:
@@ -76,8 +76,8 @@ def settings(words: Sequence[str]) -> str:
     Args:
         words: the shell, its flags, and the text.
     """
-    letters, place = _flags(words)
-    names = words[1:place]
+    names = own_words(words)
+    letters, _ = _flags(names)
     flags = ["-u"] if "u" in letters or "nounset" in names else []
     flags += ["-o pipefail"] if "pipefail" in names else []
     return f"set {' '.join(flags)}\n" if flags else ""
@@ -90,7 +90,7 @@ def is_script_flag(word: str) -> bool:
 
 def profile_flags(words: Sequence[str]) -> str:
     """The flags of a shell that reads a person's files first, as ``bash -lc`` does; "" for none."""
-    letters, _ = _flags(words)
+    letters, _ = _flags(own_words(words))
     own = "".join(letter for letter in "li" if letter in letters)
     return f"-{own}c" if own else ""
 
