@@ -162,7 +162,9 @@ def read(
     script = shell_arguments.script_of(words)
     if script is not None:
         read_script = _with_arguments if script[2] else _of_script
-        return read_script(words, variables)
+        program = read_script(words, variables)
+        is_own = program.command[:1] != words[:1]
+        return _unwrapping(program, shell_arguments.starters(words)) if is_own else program
     program, _ = _of_words([_option(word, variables) for word in words], variables)
     command, is_changed = references.expanded(program.command, variables)
     if is_changed:
@@ -276,7 +278,7 @@ def _of_script(words: Sequence[str], env: Mapping[str, str]) -> Program:
         ok = ok and not is_last and not any(map(preparation.may_train, earlier))
     if not ok:
         return _whole(whole, text)
-    result = _untimed(_of_shell_command(main, own, variables), sorted(reserved))
+    result = _unwrapping(_of_shell_command(main, own, variables), sorted(reserved))
     if not preparation.stops(words, parsed) and not _ends_as_its_program(parsed[last + 1 :]):
         why = f"its exit code is the pod's, and not that of the {parsed[-1].program} behind it"
         result = replace(result, changes=(*result.changes, why))
@@ -451,7 +453,7 @@ def _of_shell_command(
     wrappers, inner = _unwrapped(words)
     own = command.words[len(words) - len(inner) :]
     result, count = _of_words(inner, env, is_shell=True)
-    result = _untimed(result, wrappers)
+    result = _unwrapping(result, wrappers)
     program_words = own[len(own) - count :] if count else ()
     prefix = result.command[: len(result.command) - count]
     assignments = " ".join(word.text for word in command.assignments)
@@ -775,11 +777,11 @@ def _of_words(
             program = replace(program, changes=(*program.changes, env_words.EMPTIED))
         if assignments and not is_shell:
             program = replace(program, command=("env", *assignments, *program.command))
-        return _untimed(program, wrappers), count
+        return _unwrapping(program, wrappers), count
     is_deepspeed = runner is Runner.DEEPSPEED and program_name(inner[0]) == runner
     if is_deepspeed and (launch := deepspeed_words.read(inner[1:])) is not None:
         program, count = _deepspeed(launch, () if is_shell else tuple(wrappers), env)
-        return _untimed(program, wrappers), count
+        return _unwrapping(program, wrappers), count
     command = tuple(inner if is_shell else words)
     notes = (_WRAPPED.format(inner[0]),) if runner is Runner.NESTED else ()
     return Program(runner, command, notes=notes), len(command)
@@ -798,11 +800,15 @@ def _with_local_rank(program: Program, count: int) -> Program:
     )
 
 
-def _untimed(program: Program, wrappers: Sequence[str]) -> Program:
-    """A program taken off the words in front of it, which says that `time` was one of them."""
-    if "time" not in map(program_name, wrappers):
-        return program
-    return replace(program, changes=(*program.changes, UNTIMED))
+def _unwrapping(program: Program, wrappers: Sequence[str]) -> Program:
+    """A program taken off the words in front of it, which says what went with them."""
+    names = list(map(program_name, wrappers))
+    changes = [UNTIMED] if "time" in names else []
+    changes += [_NO_INIT.format(name) for name in shell_arguments.INITS if name in names]
+    return replace(program, changes=(*program.changes, *changes)) if changes else program
+
+
+_NO_INIT = "{} is left out: the chart's launcher is the first process of its container"
 
 
 _WRAPPED = "{} starts torchrun: each pod runs it once, as before"
@@ -878,6 +884,7 @@ def _torchrun(
         values=values,
         changes=(
             "torchrun and its rendezvous are the chart's",
+            *launch.changes,
             *(f"DLRover's --{name} is not done" for name in launch.of_dlrover),
             *(
                 f"HyperPod's --{name} is not done"

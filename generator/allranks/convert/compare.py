@@ -194,7 +194,9 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     # What the command says of the nodes wins over the controller; torchrun's own default is one.
     nnodes = program.options.get("nnodes", variables.get(names.ENV_NODES, "1"))
     nnodes = "1" if "standalone" in program.options else nnodes
-    nodes = references.number(references.ends(nnodes)[1], variables) or nodes
+    least, most = (references.number(end, variables) for end in references.ends(nnodes))
+    if most and not (least and least <= nodes < most):  # of a range, those that there are
+        nodes = most
     if nodes and nodes * per_pod != world:
         yield Difference(role, "ranks of a training", str(nodes * per_pod), str(world))
 

@@ -15,6 +15,7 @@ from allranks.convert import (
     jobs,
     kubeflow,
     misspelt_keys,
+    node_ranges,
     pods,
     preparation,
     rank_variables,
@@ -75,6 +76,7 @@ _NESTED = (
 )
 _OF_COMMAND = "the command starts its processes itself"
 _PORT = 23456  # which it opens where no container has one of its name
+_SINGLE = "a single size is no range: nodes says it"
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -346,35 +348,22 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
     nodes = sum(_replicas(fields, role) for role in roles)
     most = fields.number("spec", "elasticPolicy", "maxReplicas")
     least = fields.number("spec", "elasticPolicy", "minReplicas")
+    why = _SINGLE
+    if most and least and program.runner is commands.Runner.PLAIN:
+        why = "no torchrun of the command's reads it, and the job has all of its pods"
+    elif most and least and _has_fixed_size(program, pod):
+        why = "the command's --nnodes wins"
+    for key in ("minReplicas", "maxReplicas"):
+        fields.change(("spec", "elasticPolicy", key), why, "nodes")
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), _NESTED)
-    elif most and least and program.runner is commands.Runner.PLAIN:
-        for key in ("minReplicas", "maxReplicas"):
-            why = "no torchrun of the command's reads it, and the job has all of its pods"
-            fields.change(("spec", "elasticPolicy", key), why, "nodes")
-    elif most and least and _has_fixed_size(program, pod):
-        for key in ("minReplicas", "maxReplicas"):
-            fields.change(("spec", "elasticPolicy", key), "the command's --nnodes wins", "nodes")
-    elif most and least and least < most:
-        fields.carry(
-            ("spec", "elasticPolicy", "minReplicas"), ("torchrun", "elastic", "minNodes"), least
-        )
-        fields.carry(
-            ("spec", "elasticPolicy", "maxReplicas"), ("torchrun", "elastic", "maxNodes"), most
-        )
+    elif own_range := node_ranges.of_command(program, pod, max(most or 0, nodes)):
+        node_ranges.put(fields, pod, program, own_range, ("spec", "elasticPolicy"))
+        nodes = min(max(nodes, own_range[0]), own_range[1])
+    elif why == _SINGLE and most and least and least < most:
+        _put_range(fields, program, least, most)
         nodes = min(max(nodes, least), most)
-        nnodes = program.options.get("nnodes", "")
-        if nnodes and ":" not in nnodes and not references.mentions((nnodes,), ("PET_NNODES",)):
-            fields.note(
-                f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
-                f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
-            )
-    else:
-        for key in ("minReplicas", "maxReplicas"):
-            fields.change(
-                ("spec", "elasticPolicy", key), "a single size is no range: nodes says it", "nodes"
-            )
     fields.put(("nodes",), nodes, (*_path(roles[-1]), "replicas"))
     for role in roles:
         why = "the master is a node as the workers are" if len(roles) > 1 else ""
@@ -382,6 +371,19 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         fields.say((*_path(role), "replicas"), outcome, "nodes", why)
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, pod.gpu_source)
+
+
+def _put_range(fields: Fields, program: commands.Program, least: int, most: int) -> None:
+    """Put the range of an elasticPolicy, and say where the command may know of a number."""
+    elastic: FieldPath = ("torchrun", "elastic")
+    fields.carry(("spec", "elasticPolicy", "minReplicas"), (*elastic, "minNodes"), least)
+    fields.carry(("spec", "elasticPolicy", "maxReplicas"), (*elastic, "maxNodes"), most)
+    nnodes = program.options.get("nnodes", "")
+    if nnodes and ":" not in nnodes and not references.mentions((nnodes,), ("PET_NNODES",)):
+        fields.note(
+            f"how many --nnodes {nnodes} is, is not known here: the run has from {least} to "
+            f"{most} nodes, as its elasticPolicy says; leave torchrun.elastic out for a number"
+        )
 
 
 def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
@@ -455,27 +457,48 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
         for key in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvConf", "maxRestarts"):
             fields.leave((*path, key), _NESTED)
         return
-    backend = fields.text(*path, "rdzvBackend")
-    if backend in ("c10d", *_ETCD):
+    own = {
+        name: text
+        for name, text in program.options.items()
+        if not references.mentions((text,), ("PET_*",))
+    }
+    backend = own.get("rdzv-backend") or fields.text(*path, "rdzvBackend")
+    if "rdzv-backend" in own:
+        fields.change(
+            (*path, "rdzvBackend"), "the command's --rdzv-backend wins", "torchrun.rdzvBackend"
+        )
+    elif backend in ("c10d", *_ETCD):
         fields.carry((*path, "rdzvBackend"), ("torchrun", "rdzvBackend"))
     elif backend:
         fields.change((*path, "rdzvBackend"), "torchrun's own is c10d here", "torchrun.rdzvBackend")
     host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
-    if backend in _ETCD:
+    if backend in _ETCD and "rdzv-endpoint" in own:
+        for key in ("rdzvHost", "rdzvPort"):
+            why = "the command's --rdzv-endpoint wins"
+            fields.change((*path, key), why, "torchrun.rdzvEndpoint")
+    elif backend in _ETCD:
         if host:
             endpoint = f"{host}:{port or _port(fields)}"
             fields.carry((*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), endpoint)
             fields.say((*path, "rdzvPort"), Outcome.CARRIED, "torchrun.rdzvEndpoint")
     elif port:
         fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
+    _rendezvous_settings(fields, (*path, "rdzvConf"), is_own="rdzv-conf" in own)
+    _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _rendezvous_settings(fields: Fields, path: FieldPath, *, is_own: bool) -> None:
+    """Put the settings of a rendezvous, which a command's own replace as a whole."""
+    if is_own:
+        fields.change(path, "the command's --rdzv-conf wins", "torchrun.rdzvConf")
+        return
     pairs = {
         str(item["key"]): str(item["value"])
-        for _, item in fields.items(*path, "rdzvConf")
+        for _, item in fields.items(*path)
         if "key" in item and "value" in item
     }
     if pairs:
-        fields.carry((*path, "rdzvConf"), ("torchrun", "rdzvConf"), pairs)
-    _restarts(fields, (*path, "maxRestarts"), program)
+        fields.carry(path, ("torchrun", "rdzvConf"), pairs)
 
 
 def _port(fields: Fields) -> int:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+# Programs that are there to be the first of their container.
+INITS = ("tini", "dumb-init")
 # Bash's options that are words, which may have one dash as well: `bash -login -c "…"`.
 _WORDS = frozenset({"login", "noprofile", "norc", "posix", "restricted", "verbose"})
 _WITH_FILE = frozenset({"--rcfile", "--init-file"})
@@ -28,10 +30,24 @@ def script_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
 
 def _place_of_shell(words: Sequence[str]) -> int:
     """The place of a shell behind what only starts it: ``exec``, ``tini --``."""
-    starters = ("exec", "env", "nohup", "tini", "dumb-init", "--")
-    return next(
-        (at for at, word in enumerate(words) if program_name(word) not in starters), len(words)
-    )
+    starters, at = ("exec", "env", "nohup", *INITS, "--"), 0
+    while at < len(words):
+        is_option = words[at].startswith("-") and any(
+            program_name(word) in INITS for word in words[:at]
+        )
+        if not is_option and program_name(words[at]) not in starters:
+            break
+        at += 1
+    return at
+
+
+def starters(words: Sequence[str]) -> tuple[str, ...]:
+    """The words in front of a shell that only start it: ``tini --``.
+
+    Args:
+        words: what starts the shell, the shell, its flags, and the text.
+    """
+    return tuple(words[: _place_of_shell(words)])
 
 
 def _flags(words: Sequence[str]) -> tuple[str, int]:

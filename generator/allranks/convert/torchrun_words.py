@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,7 @@ class TorchrunLaunch:
         rest: how many words at the end of the command are the program's own.
         of_dlrover: the options of dlrover-run among its own.
         of_hyperpod: those of hyperpodrun.
+        changes: what is said of options of torchrun's that are left out, as reasons.
         unknown: what is to be said of the options that are none of these.
     """
 
@@ -96,6 +98,7 @@ class TorchrunLaunch:
     rest: int
     of_dlrover: tuple[str, ...]
     of_hyperpod: tuple[str, ...]
+    changes: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
@@ -132,9 +135,31 @@ def read(words: Sequence[str], before: Sequence[str]) -> TorchrunLaunch:
     if words[at : at + 1] in (["--"], ("--",)):
         at += 1
     rest = tuple(words[at:])
+    changes = _omissions(options, rest)
     command = _ranks_command(rest, options, before)
     foreign_words = tuple(of_dlrover), tuple(of_hyperpod)
-    return TorchrunLaunch(options, command, len(rest), *foreign_words, tuple(unknown))
+    return TorchrunLaunch(options, command, len(rest), *foreign_words, changes, tuple(unknown))
+
+
+def _omissions(options: dict[str, str], rest: tuple[str, ...]) -> tuple[str, ...]:
+    """What is said of options that are left out; a --run-path that is no option here is removed.
+
+    Args:
+        options: by name, with dashes.
+        rest: what torchrun runs.
+    """
+    reasons = []
+    if "local-addr" in options:
+        reasons.append("--local-addr is left out: ranks find each other by their pods' names")
+    if re.search(r"(?:^|,)is_host=", options.get("rdzv-conf", "")):
+        reasons.append("is_host of --rdzv-conf is left out: the rendezvous is at rank 0")
+    if "run-path" in options and rest and not rest[0].startswith("/"):
+        del options["run-path"]
+        reasons.append(
+            f"--run-path is left out: it wants an absolute path, so that Python runs {rest[0]} in "
+            "a process of its own"
+        )
+    return tuple(reasons)
 
 
 def _option(word: str) -> tuple[str, str | None]:
