@@ -31,7 +31,7 @@ from allranks.convert.pod_template import is_of_person
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
 from allranks.k8s import quantity
-from allranks.k8s.fields import count, items, mapping, text, texts
+from allranks.k8s.fields import as_text, count, items, mapping, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -289,7 +289,7 @@ def _labels(template: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for kind in ("label", "annotation"):
         for key, value in mapping(template, "metadata", f"{kind}s").items():
             if value is not None and is_of_person(str(key)):
-                yield kind, str(key), str(value)
+                yield kind, str(key), as_text(value)
 
 
 def _exports(words: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -406,7 +406,7 @@ def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:
     values: dict[str, str] = {}
     for entry in items(container, "env"):
         if "valueFrom" not in entry:
-            value = str(entry.get("value") or "")
+            value = as_text(entry.get("value"))
             values[str(entry.get("name"))] = references.put_in(value, values)
     return values
 
@@ -429,7 +429,7 @@ def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, 
     for entry in items(container, "env"):
         name = str(entry.get("name"))
         if not _OUR_ENV.fullmatch(name):
-            value = entry.get("valueFrom") or str(entry.get("value") or "")
+            value = entry.get("valueFrom") or as_text(entry.get("value"))
             facets[f"env {name}"] = value.replace("$$", "$") if isinstance(value, str) else value
     facets |= _amounts(container)
     facets |= _mounts(spec, container)

@@ -32,7 +32,8 @@ from allranks.k8s import fields as k8s
 from allranks.values.sources import defaults as chart_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from allranks.convert.pods import PodTemplate
     from allranks.convert.registry import Context
@@ -127,8 +128,10 @@ def _with_sources(fields: Fields, pod: PodTemplate, words: tuple[str, ...]) -> t
 
 
 def _check_words(fields: Fields, path: FieldPath) -> None:
-    """Refuse a command that is no list: Kubernetes takes no other."""
+    """Refuse a command that is no list of texts: Kubernetes takes no other."""
     words = fields.get(*path)
+    if isinstance(words, list):
+        _check_items(words, path)
     if words is None or isinstance(words, list):
         return
     kind = "a text" if isinstance(words, str) else "a mapping" if isinstance(words, dict) else words
@@ -138,6 +141,18 @@ def _check_words(fields: Fields, path: FieldPath) -> None:
         path=dotted(path),
         hint=f"write {json.dumps(list(parsed or ('python', 'train.py')))}",
     )
+
+
+def _check_items(words: Sequence[Any], path: FieldPath) -> None:
+    """Refuse a word that is a list or a mapping: nobody knows the text that was meant."""
+    for index, word in enumerate(words):
+        if isinstance(word, list | dict):
+            raise InputError(
+                f"it is {'a list' if isinstance(word, list) else 'a mapping'}, and Kubernetes "
+                "takes a text",
+                path=dotted((*path, index)),
+                hint=f"write it as one text, as in {json.dumps(json.dumps(word))}",
+            )
 
 
 # What stands for an image in a template that is not filled in.

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, pods, runtimes, trainjob, trials
+from allranks.convert import finish, pods, runtimes, search_spaces, trainjob, trials
 from allranks.convert.rewrite import Rewrite
 from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed
 from allranks.errors import InputError
@@ -142,7 +142,9 @@ def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:
             )
         is_whole = fields.text(*here, kind, "type") == "Int"
         if is_whole:
-            ends = {key: int(end or 0) for key, end in ends.items()}
+            ends = dict(
+                search_spaces.whole_ends(ends, f"spec.parameters[{index}].searchSpace.{kind}")
+            )
         if is_grid and not is_whole:
             raise InputError(
                 "a grid over numbers that are not whole needs a step",

@@ -296,7 +296,7 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             elif is_reserved(key):
                 fields.change(here, "the chart sets this key itself")
             elif isinstance(value, str | int | float | bool):
-                yield Piece(here, (*to, kind, key), _text(value))
+                yield Piece(here, (*to, kind, key), k8s.as_text(value))
 
 
 class _TemplateReader:
@@ -382,7 +382,7 @@ class _TemplateReader:
         fields, spec = self._fields, self._spec
         for key in fields.mapping(*spec, "nodeSelector"):
             here: FieldPath = (*spec, "nodeSelector", key)
-            self._add(here, ("scheduling", "nodeSelector", key), _text(fields.get(*here)))
+            self._add(here, ("scheduling", "nodeSelector", key), k8s.as_text(fields.get(*here)))
         for key, to in MOVED.items():
             self._add((*spec, key), to)
         for key in POD_FIELDS:
@@ -522,7 +522,7 @@ class _TemplateReader:
                 continue
             # A variable that comes below is none to Kubernetes, and the chart's order is another.
             below = {str(other) for other, at in last.items() if at > index} - above
-            text = references.without("" if value is None else _text(value), below)
+            text = references.without("" if value is None else k8s.as_text(value), below)
             self._variables[name] = text
             if references.has_reference(text):
                 # Kubernetes puts other variables in there, and `env` arrives as typed.
@@ -581,7 +581,7 @@ class _TemplateReader:
                     fields.say(here, outcome, "gpusPerNode", why)
                 elif name == resource:
                     fields.leave(here, "Kubernetes wants a device's request to be its limit")
-                elif is_gpu(name) and _text(amount).strip("0") == "":
+                elif is_gpu(name) and k8s.as_text(amount).strip("0") == "":
                     fields.say(here, Outcome.CARRIED, "no GPU")
                 else:
                     self._amount(here, kind, name, amount, amounts)
@@ -714,7 +714,7 @@ def _is_name(value: Any) -> TypeGuard[str]:
 
 
 def _count(amount: Any) -> int:
-    text = _text(amount)
+    text = k8s.as_text(amount)
     is_count = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if is_count else 0
 
@@ -724,7 +724,7 @@ def _quantity(amount: Any) -> str:
     if isinstance(amount, float):
         text = f"{amount:.9f}".rstrip("0").rstrip(".")
         return text or "0"
-    return _text(amount).strip()
+    return k8s.as_text(amount).strip()
 
 
 def _devices(amount: Any) -> str:
@@ -737,14 +737,6 @@ def _devices(amount: Any) -> str:
 # So many zeros stand in for the end of a quantity.
 _ZEROS = {"k": 3, "e3": 3, "E3": 3, "M": 6, "e6": 6, "E6": 6, "G": 9, "e9": 9, "E9": 9}
 _THOUSANDS = re.compile(r"([0-9]{1,9})(k|M|G|[eE][369])")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else str(value)
 
 
 def _clean(value: Any) -> Any:

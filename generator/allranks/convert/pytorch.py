@@ -168,6 +168,13 @@ def _path(role: str) -> FieldPath:
 
 def _replicas(fields: Fields, role: str) -> int:
     replicas = fields.number(*_path(role), "replicas")
+    if replicas is not None and replicas > k8s.REPLICAS_MAX:
+        raise InputError(
+            f"{replicas} pods are more than Kubernetes counts: the largest number is "
+            f"{k8s.REPLICAS_MAX}",
+            path=dotted((*_path(role), "replicas")),
+            hint="write how many pods it is to have",
+        )
     return 1 if replicas is None else replicas
 
 

@@ -232,7 +232,6 @@ def mentions(words: Sequence[str], names: Sequence[str]) -> list[str]:
     matches: list[str] = []
     for name in names:
         pattern = re.escape(name.rstrip("*")) + (r"[A-Za-z0-9_]*" if name.endswith("*") else "")
-        match = re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text)
-        if match is not None and match[0] not in matches:
-            matches.append(match[0])
-    return matches
+        mention = rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])"
+        matches += [match[0] for match in re.finditer(mention, text)]
+    return list(dict.fromkeys(matches))

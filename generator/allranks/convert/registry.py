@@ -25,6 +25,7 @@ from allranks.convert import (
     unknown_fields,
     unquoted_names,
     waits,
+    unquoted_texts,
     watched_keys,
 )
 from allranks.convert.verdicts import leaf_paths
@@ -188,6 +189,16 @@ class Document:
                 return line
         return self.line
 
+    def place_of(self, path: FieldPath) -> str:
+        """The file of a field, and its line where that is known."""
+        line = self.line_of(path)
+        return f"{self.source}:{line}" if line else self.source
+
+    def token_of(self, path: FieldPath) -> str:
+        """How a number or a boolean is written: ``yes``, ``1.10``; "" where that is not known."""
+        whole = (*self.prefix, *path)
+        return (self.lines.token(whole) if self.lines is not None else None) or ""
+
     def field_lines(self) -> dict[FieldPath, int]:
         """The line of each field, and of all that fields stand in."""
         lines: dict[FieldPath, int] = {}
@@ -267,16 +278,26 @@ def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Docu
         objects: the file's documents with the line that each begins on.
     """
     for document, line in objects:
-        data = _with_kind(document.data)
-        items = data.get("items")
-        if str(data.get("kind") or "").endswith("List") and isinstance(items, list):
-            for index, item in enumerate(items):
-                if isinstance(item, dict):
-                    prefix: FieldPath = ("items", index)
-                    place = document.line(prefix) or line
-                    yield Document(item, document.source, place, document, prefix)
-        else:
-            yield Document(data, document.source, line, document)
+        yield from _documents(document.data, Document({}, document.source, line, document))
+
+
+def _documents(data: Manifest, within: Document) -> Iterator[Document]:
+    """The object, or each item of a List, which may be a List itself.
+
+    Args:
+        data: the object.
+        within: where it stands: its file, its line and its place in the file's document.
+    """
+    data = _with_kind(data)
+    items = data.get("items")
+    if not (str(data.get("kind") or "").endswith("List") and isinstance(items, list)):
+        yield replace(within, data=data)
+        return
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            prefix: FieldPath = (*within.prefix, "items", index)
+            place = within.lines.line(prefix) if within.lines is not None else None
+            yield from _documents(item, replace(within, line=place or within.line, prefix=prefix))
 
 
 def _with_kind(data: Manifest) -> Manifest:
@@ -388,6 +409,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         notes=(
             *document.repeated(),
             *conversion.notes,
+            *(unquoted_texts.notes(document) if document.kind != "AppDef" else ()),
             *namespace_notes(namespace, is_chosen=bool(context.namespace)),
             *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from allranks.convert import trials
@@ -55,7 +56,7 @@ def of(fields: Fields, here: FieldPath, search: str, algorithm: str) -> dict[str
             )
     is_whole = kind == "int"
     if is_whole:
-        ends = {key: int(end or 0) for key, end in ends.items()}
+        ends = {**whole_ends(ends, place)}
     step = trials.number(fields.get(*space, "step"))
     if search == "grid" and step is None and not is_whole:
         raise InputError(
@@ -69,6 +70,29 @@ def of(fields: Fields, here: FieldPath, search: str, algorithm: str) -> dict[str
     if why:
         fields.change((*space, "distribution"), why, "sweep.parameters")
     return {form: {**ends, "step": step} if form == "range" and step is not None else ends}
+
+
+def whole_ends(ends: Mapping[str, float | None], place: str) -> dict[str, int]:
+    """The ends of a space of whole numbers.
+
+    Args:
+        ends: the first and the last of the numbers, by the keys that they have.
+        place: where they stand.
+
+    Raises:
+        InputError: one of them is no whole number.
+    """
+    whole: dict[str, int] = {}
+    for key, end in ends.items():
+        whole[key] = int(end or 0)
+        if end is not None and end != whole[key]:
+            nearest = math.ceil(end) if key == "min" else math.floor(end)
+            raise InputError(
+                f"{end} is no whole number, and the parameter has whole ones",
+                path=f"{place}.{key}",
+                hint=f'write "{nearest}", or give the parameter the type of other numbers',
+            )
+    return whole
 
 
 def _form(

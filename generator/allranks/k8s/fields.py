@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from allranks.k8s.manifest import Manifest
 
+# The largest number of pods: it has 32 bits.
+REPLICAS_MAX = 2**31 - 1
 _NOTHING: Mapping[str, Any] = {}
 # A sentence of Kubernetes' that is shown to a person is cut here.
 _CLAUSE_MAX = 300
@@ -77,14 +79,16 @@ def numbers(value: Any, *path: str) -> list[int]:
     return [item for item in field if number(item) is not None] if isinstance(field, list) else []
 
 
+def as_text(value: Any) -> str:
+    """Return a value as the text that stands for it: null is an empty one, and true is "true"."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def texts(value: Any) -> list[str]:
     """Return the items of a list of texts, where null is an empty one; [] where there is none."""
     if not isinstance(value, list):
         return []
-    return [
-        "" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
-        for item in value
-    ]
+    return [as_text(item) for item in value]
 
 
 def count(value: Any, *path: str) -> int:

@@ -264,9 +264,10 @@ class _ValueBuilder:
             value = scalars.resolve(text)
         else:
             return text
-        if self._strict and type(value) in (bool, int, float):
+        if self._keeps_lines and type(value) in (bool, int, float):
             self._token = text
-            self._check_number(event, value)
+            if self._strict:
+                self._check_number(event, value)
         return value
 
     def _check_number(self, event: Any, value: float) -> None:

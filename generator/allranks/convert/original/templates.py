@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.k8s.fields import count, digits, items, mapping, text
+from allranks.k8s.fields import REPLICAS_MAX, count, digits, items, mapping, text
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ def replica_specs(manifest: Manifest, key: str) -> Iterator[tuple[str, int, dict
 
 def replica_count(value: Any) -> int:
     """A number of pods, also where it is text, as converters read it; 0 where it is none."""
-    return count(value) or digits(value) or 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    number = count(value) or digits(value) or 0
+    return number if number <= REPLICAS_MAX else 0
 
 
 def pod_template(owner: Any, key: str = "template") -> dict[str, Any]:
