@@ -94,6 +94,12 @@ def check_image(fields: Fields, pod: PodTemplate) -> str:
     """
     image = fields.text(*pod.container, "image")
     repository = image_parts(image).get("repository", "")
+    if template_blanks.has_parameter(image):
+        raise InputError(
+            "a parameter of the search stands in the image, and all trials have the same",
+            path=dotted((*pod.container, "image")),
+            hint="name one image, and give the parameter to the command or to a variable",
+        )
     if _NO_IMAGE.search(image) or not is_repository(repository):
         field = fields.get(*pod.container, "image")
         raise InputError(
@@ -400,6 +406,8 @@ def note_host_name(fields: Fields, texts: tuple[str, ...]) -> None:
         fields: the object, whose values have a `workload`.
         texts: what it runs.
     """
+    # Kubernetes has no variable of a container's host name, so that $(HOSTNAME) stays as typed.
+    texts = tuple(text.replace("$(HOSTNAME)", "") for text in texts)
     if not references.mentions(texts, ("HOSTNAME", "hostname")):
         return
     has_roles = fields.values.get("workload") == "elastic"

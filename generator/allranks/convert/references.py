@@ -100,7 +100,8 @@ def filled(text: str, values: Mapping[str, str], names: Container[str] = ()) -> 
             return "$"
         if name in values:
             return values[name]
-        return "${" + name + "}" if name in names or _VARIABLE.fullmatch(name) else match[0]
+        is_set = name in names or (_VARIABLE.fullmatch(name) and name not in _OF_SHELL)
+        return "${" + name + "}" if is_set else match[0]
 
     return _REFERENCE.sub(put, text)
 

@@ -15,6 +15,11 @@ _PARAMETER = re.compile(r"\$\{\w+\.")
 _VARIABLE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*(?::?-[^{}]*)?\}")
 
 
+def has_parameter(text: str) -> bool:
+    """Whether a text has a parameter of a search in it: ``${sweep.lr}``."""
+    return "${sweep." in text
+
+
 def in_number(number: str) -> bool:
     """Whether a text in the place of a number is still to be filled in.
 

@@ -382,7 +382,7 @@ class PodComparison:
     note: str = ""
 
 
-_ORIGIN_LINE = re.compile(r"# Values.* made of (\S+) (\S+)")
+_ORIGIN_LINE = re.compile(r"# Values.* made of (\S+) (\S+?)(?: \(.*:([0-9]+)\))?\.?$")
 
 
 def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Document]:
@@ -395,11 +395,13 @@ def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Do
     if match is None:
         return []
     limit = names.HELM_RELEASE_NAME_MAX
-    return [
+    namesakes = [
         job
         for job in jobs
         if job.kind == match[1] and match[2] in (job.name, nearest_name(job.name, limit))
     ]
+    of_line = [job for job in namesakes if match[3] and job.line == int(match[3])]
+    return of_line if len(namesakes) > 1 and of_line else namesakes
 
 
 # Searches, whose jobs are those of their trials: by kind, what makes the job of one.
