@@ -409,7 +409,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         notes=(
             *document.repeated(),
             *conversion.notes,
-            *(unquoted_texts.notes(document) if document.kind != "AppDef" else ()),
+            *_notes_on_texts(document),
             *namespace_notes(namespace, is_chosen=bool(context.namespace)),
             *watched_keys.notes(document.group, document.kind, document.data, conversion.values),
         ),
@@ -419,6 +419,11 @@ def convert_document(document: Document, context: Context) -> Conversion:
         lines=document.field_lines(),
         namespace=namespace,
     )
+
+
+def _notes_on_texts(document: Document) -> Iterator[str]:
+    if document.kind != "AppDef":  # which no Kubernetes reads
+        yield from unquoted_texts.notes(document.data, document.token_of, document.place_of)
 
 
 def namespace_notes(namespace: str, *, is_chosen: bool) -> Iterator[str]:

@@ -13,27 +13,32 @@ from allranks.convert.verdicts import dotted
 from allranks.k8s.fields import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from allranks.convert.registry import Document
     from allranks.convert.verdicts import FieldPath
 
 _MAPPINGS = ("labels", "annotations", "nodeSelector", "matchLabels")
 _LISTS = ("command", "args")
 
 
-def notes(document: Document) -> Iterator[str]:
+def notes(
+    manifest: Mapping[str, Any],
+    token_of: Callable[[FieldPath], str],
+    place_of: Callable[[FieldPath], str],
+) -> Iterator[str]:
     """A sentence for each boolean and number that stands where Kubernetes takes a text.
 
     Args:
-        document: the object.
+        manifest: the object.
+        token_of: how the value of a field is written; "" where that is not known.
+        place_of: the file of a field, and its line where that is known.
     """
-    for path, value in _plain(document.data, ()):
-        token = document.token_of(path) or json.dumps(value)
+    for path, value in _plain(manifest, ()):
+        token = token_of(path) or json.dumps(value)
         kind = "a boolean" if isinstance(value, bool) else "a number"
         yield (
             f"{dotted(path)}: {token} is {kind} without quotes, and Kubernetes takes a text: it is "
-            f'"{as_text(value)}" here; put quotes around what is meant ({document.place_of(path)})'
+            f'"{as_text(value)}" here; put quotes around what is meant ({place_of(path)})'
         )
 
 
