@@ -141,7 +141,7 @@ def differences(
         if not pods or not number:
             continue
         result += _ranks(role, pods[0], world)
-        result += _untold(role, pods, world)
+        result += _ranks_here_alone(role, pods, world)
         kinds: set[str] = set()
         for pod in pods:
             if (key := repr(pod.template)) not in kinds:
@@ -201,15 +201,17 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
         yield Difference(role, "ranks of a training", str(nodes * per_pod), str(world))
 
 
-def _untold(role: str, pods: Sequence[original.OriginalPod], world: int) -> Iterator[Difference]:
+def _ranks_here_alone(
+    role: str, pods: Sequence[original.OriginalPod], world: int
+) -> Iterator[Difference]:
     """Whether programs are told here of each other that nothing there told, where none says it.
 
     A controller that says how many ranks a job has is one of whose variables all are known.
     """
     container = _container(pods[0].spec, pods[0].container)
     program = commands.read(_words(container), (), _plain_env(container) | dict(pods[0].env))
-    is_one = min(world, len(pods), pods[0].world) <= 1
-    if program.runner is not commands.Runner.PLAIN or is_one:
+    has_others = min(world, len(pods), pods[0].world) > 1
+    if program.runner is not commands.Runner.PLAIN or not has_others:
         return
     variables = {text(entry, "name") for entry in items(container, "env")} | set(pods[0].env)
     texts = (*program.command, program.setup, *program.scripts)

@@ -24,8 +24,8 @@ from allranks.convert import (
     retry_limits,
     unknown_fields,
     unquoted_names,
-    waits,
     unquoted_texts,
+    waits,
     watched_keys,
 )
 from allranks.convert.verdicts import leaf_paths

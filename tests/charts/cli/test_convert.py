@@ -28,7 +28,7 @@ spec:
       template: {spec: {containers: [{name: pytorch, image: "x:1", command: [python, t.py]}]}}
 """
 # Of workers alone the operator tells none of the others, and here they are ranks of one training.
-TOLD = "node: RANK, WORLD_SIZE and MASTER_ADDR: nothing there, those of each rank here"
+RANKS_HERE_ALONE = "node: RANK, WORLD_SIZE and MASTER_ADDR: nothing there, those of each rank here"
 LOSSY = PLAIN.replace("replicas: 2", "replicas: 2\n      unheardOf: 1")
 
 
@@ -240,7 +240,7 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
         f"{PLAIN}---\n{PLAIN.replace('name: plain', 'name: other')}", encoding="utf-8"
     )
     process = cli("convert", "--check", "values.yaml", "job.yaml")
-    assert (3, [TOLD, "PyTorchJob plain, 2 pods: 1 difference"]) == (
+    assert (3, [RANKS_HERE_ALONE, "PyTorchJob plain, 2 pods: 1 difference"]) == (
         process.returncode,
         process.stdout.splitlines(),
     )
@@ -255,7 +255,7 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
         3,
         [
             "node: pods: 2 there, 3 here",
-            TOLD,
+            RANKS_HERE_ALONE,
             "node: command: python t.py there, python u.py here",
             "PyTorchJob plain, 2 pods: 3 differences",
         ],
@@ -269,7 +269,7 @@ def test_a_job_is_found_among_others_by_the_name_of_its_release(cli: Any) -> Non
     cli("convert", "job.yaml", "-o", "all/")
     for name in ("a", "b-c"):
         process = cli("convert", "--check", f"all/{name}.yaml", "job.yaml")
-        assert TOLD == process.stdout.splitlines()[0], process.stderr
+        assert RANKS_HERE_ALONE == process.stdout.splitlines()[0], process.stderr
         assert "2 pods: 1 difference" in process.stdout
 
 
@@ -339,7 +339,10 @@ def test_the_job_of_a_chart_is_compared(cli: Any) -> None:
     pods = ("--chart-set", "pods=3")
     assert 0 == cli("convert", "chart", *pods, "-o", "values.yaml").returncode
     process = cli("convert", "--check", "values.yaml", "chart", *pods)
-    assert [TOLD, "PyTorchJob plain, 3 pods: 1 difference"] == process.stdout.splitlines()
+    assert [
+        RANKS_HERE_ALONE,
+        "PyTorchJob plain, 3 pods: 1 difference",
+    ] == process.stdout.splitlines()
     other = cli("convert", "--check", "values.yaml", "chart", "--chart-set", "pods=4")
     assert "node: pods: 4 there, 3 here" == other.stdout.splitlines()[0]
 
