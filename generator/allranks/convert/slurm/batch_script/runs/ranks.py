@@ -21,6 +21,7 @@ from allranks.convert.slurm.batch_script.runs import (
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     behind_lines,
+    computed_counts,
     exports,
     setup_lines,
 )
@@ -131,6 +132,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         setup += filter(None, [_flat(reading, main, statement)])
     behind_step.say_evaluated(reading, main)
     setup_lines.say_login(script, body, "setup")
+    setup += computed_counts.last_lines(reading)
     setup_lines.write_setup(script, body, setup)
     rank_command.write(reading, program, nested)
     if body.workload == "mpi":

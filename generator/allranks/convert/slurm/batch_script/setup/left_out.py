@@ -1,4 +1,7 @@
-"""Which lines are left out, and why: the launcher, the chart or a pod does what they do."""
+"""Which lines are left out, and why: the launcher, the chart or a pod does what they do.
+
+It is long because each of the reasons looks at what other lines read and set.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm.batch_script.containers import image_files
 from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pods
-from allranks.convert.slurm.batch_script.setup import node_files, slurm_questions, traps
+from allranks.convert.slurm.batch_script.setup import (
+    computed_counts,
+    node_files,
+    slurm_questions,
+    traps,
+)
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
     node_loops,
@@ -83,7 +91,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     text = script.slice(statement)
     if program == "trap" and _requeues(statement):
         return Outcome.NOT_CARRIED, _REQUEUES
-    reads_dropped = any(name in rendezvous.meeting for name, _ in words.variables(text))
+    reads_dropped = bool(computed_counts.unknown_in(reading, statement))
     assigned_names = [name for c in statement.commands for name, _ in shell_text.assigned_by(c)]
     only_assigns = bool(assigned_names) and all(
         shell_text.assigned_by(command) for command in statement.commands
@@ -154,6 +162,8 @@ def _why_arranged(
     if is_single or not has_more:
         rendezvous.dropped.update(assigned_names)
         rendezvous.meet_by(assigned_names, statement.line, text)
+        if not is_single:
+            computed_counts.keep(reading, command)
         if is_single and command is not None and command.name != "export":
             return Outcome.CHANGED, "the script hands it to no program"
         return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
@@ -297,7 +307,7 @@ def _why_not_in_setup(
         pass
     elif _is_look(reading.details, command, program):
         reason = Outcome.CHANGED, "it only prints"
-    elif _prints(command, program) and (reads_dropped or words.names_nodes(text)):
+    elif node_files.prints(command) and (reads_dropped or words.names_nodes(text)):
         reason = node_files.why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":
         reason = traps.outcome_of(command)
@@ -336,36 +346,50 @@ def _runs_more(statement: Statement) -> bool:
     return not shell_text.runs_only(statement, harmless)
 
 
-def _prints(command: Command, program: str) -> bool:
-    """Whether a command only prints; a cat does a here-document that it writes to no file."""
-    if program != "cat":
-        return program in words.IDLE
-    operators = [operator for operator, _ in command.redirections]
-    is_alone = len(command.words) == 1 and command.after not in scanner.PIPES
-    return is_alone and bool(operators) and all(own.startswith("<<") for own in operators)
-
-
 def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:
-    """Edits that put the number of nodes into a condition that needs no more of the nodes.
+    """Edits that put the number of nodes into a line that needs no more of the nodes.
 
-    A pod knows how many there are, and so what the condition sets by it. [] for any other line.
+    A pod knows how many there are, and so what the line does by it. [] for any other line, and for
+    one that only names the number to the launcher, or to the log.
     """
     script, meeting = reading.script, reading.rendezvous.meeting
-    own = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
-    is_as_it_is = reading.main_step.statement < 0
-    if is_as_it_is or statement.is_simple or statement.function or not own:
+    if reading.main_step.statement < 0 or statement.function:
         return []
-    counts = [name for name in meeting if is_count_of_nodes(script, name)]
     patterns = [rf"\$\{{#(?:{name})\[[@*]\]\}}" for name in meeting]
-    patterns += [rf"\$(?:\{{{name}\}}|{name}\b)" for name in counts]
+    if statement.is_simple:
+        patterns.append(computed_counts.OF_NODES.pattern)
+    else:
+        counts = [name for name in meeting if is_count_of_nodes(script, name)]
+        patterns += [rf"\$(?:\{{{name}\}}|{name}\b)" for name in counts]
     text = script.slice(statement)
     edits = [
         (statement.start + match.start(), statement.start + match.end(), NodeVariable.COUNT.value)
         for match in (re.finditer("|".join(patterns), text) if patterns else ())
     ]
     text = shell_text.edited(script.text, edits, statement.start, statement.end)
-    is_unknown = words.names_nodes(text) or meeting & {name for name, _ in words.variables(text)}
+    unknown = computed_counts.unknown_in(reading, statement, text)
+    is_unknown = bool(unknown) or words.names_nodes(text) or not _needs_count(reading, statement)
     return [] if is_unknown else edits
+
+
+def _needs_count(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement does more with a number of nodes than to tell a launcher, or the log."""
+    script, own = reading.script, shell_text.set_by(statement)
+    if not statement.is_simple:
+        others = [name for name in _set_for_others(script, statement) if not _is_of_meeting(name)]
+        return bool(others) or not shell_text.runs_only(statement, words.IDLE | {"[", "[[", "test"})
+    command = statement.commands[0]
+    if not own:
+        return not node_files.only_logs(command)
+    if any(shell_text.looks_like_master(name, is_number=True) for name in own) or (
+        own & words.RENDEZVOUS
+    ):
+        return False
+    is_bare = any(
+        computed_counts.is_count_alone(value) for _, value in shell_text.assigned_by(command)
+    )
+    is_for_programs = command.name == "export" and not reading.main_step.has_launcher
+    return is_for_programs or not is_bare
 
 
 def _set_for_others(script: Script, statement: Statement) -> list[str]:
@@ -405,11 +429,6 @@ def _stays_in_place(script: Script, statement: Statement, program: str) -> bool:
     return program == "set" and bool(set_options.of_setup(script.slice(statement))[0])
 
 
-# Their number.
-_COUNT_OF_NODES = re.compile(
-    rf"\$\(\s*{node_names.QUESTION}[^()`|;&]*\|\s*wc\s+(?:-l|--lines)\s*\)"
-    rf"|`\s*{node_names.QUESTION}[^()`|;&]*\|\s*wc\s+(?:-l|--lines)\s*`"
-)
 # The names of the nodes as a list, or the first of them, whatever the variable is called.
 _NAMES_OF_NODES = re.compile(
     rf"\(\s*(?:\$\(|`)\s*{node_names.QUESTION}[^|]*(?:\)|`)\s*\)"
@@ -430,7 +449,7 @@ def with_local_host(
     name, value = assignments[0]
     text = script.slice(statement)
     if script.size.node_count == 1 and name not in words.RENDEZVOUS:
-        counted = _COUNT_OF_NODES.sub("1", text)
+        counted = computed_counts.OF_NODES.sub("1", text)
         if counted != text and not words.names_nodes(counted):
             return counted
     is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)

@@ -94,6 +94,29 @@ def why_not_printed(
     return Outcome.CHANGED, OF_HOSTS
 
 
+def prints(command: Command) -> bool:
+    """Whether a command only prints; a cat does a here-document that it writes to no file.
+
+    Args:
+        command: a command of the script.
+    """
+    program = words.base(command.name)
+    if program != "cat":
+        return program in words.IDLE
+    operators = [operator for operator, _ in command.redirections]
+    is_alone = len(command.words) == 1 and command.after not in scanner.PIPES
+    return is_alone and bool(operators) and all(own.startswith("<<") for own in operators)
+
+
+def only_logs(command: Command) -> bool:
+    """Whether a command only prints, and into no file.
+
+    Args:
+        command: a command of the script.
+    """
+    return prints(command) and not shell_text.writes(command)
+
+
 def is_list_of_hosts(script: Script, main_step: MainStep, statement: Statement) -> bool:
     """Whether lines only make the step's list of hosts, which the chart's launcher has itself.
 

@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script.pods import (
 )
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
+    computed_counts,
     exports,
     left_out,
     local_hosts,
@@ -218,7 +219,8 @@ def text_of(
     if is_setup and not statement.function:
         _say_ends(script, body, statement)
     body.reads_folder |= working_folder.reads_folder(reading.variables, statement)
-    return _in_pod(reading, statement, is_setup=is_setup)
+    counts = [] if is_single else computed_counts.lines_for(reading, statement)
+    return "\n".join([*counts, _in_pod(reading, statement, is_setup=is_setup)])
 
 
 def _writes_to_file(command: Command) -> bool:

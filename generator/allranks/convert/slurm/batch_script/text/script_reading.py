@@ -161,6 +161,8 @@ class RendezvousVariables:
         local: those that have this node's name in a script of one node.
         late: the statements that read these, and that each process runs for itself.
         sources: the lines that set what says where the ranks meet, with the text in the report.
+        counts: the lines by which setup can compute numbers of them, by the number's name.
+        computed: those that setup computes.
     """
 
     dropped: set[str] = field(default_factory=set)
@@ -168,6 +170,8 @@ class RendezvousVariables:
     local: set[str] = field(default_factory=set)
     late: list[Statement] = field(default_factory=list)
     sources: set[tuple[int, str]] = field(default_factory=set)
+    counts: dict[str, str] = field(default_factory=dict)
+    computed: list[str] = field(default_factory=list)
 
     def meet_by(self, names: Iterable[str], line: int, text: str) -> None:
         """Take variables for those that say where the ranks meet.
