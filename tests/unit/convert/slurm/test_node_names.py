@@ -43,7 +43,7 @@ def test_the_first_node_that_is_read_is_rank_zeros(row: str) -> None:
     """The line stayed in setup, where no pod has scontrol, and the command got no name."""
     conversion = _convert(row, "export HEAD=$head", "srun python a.py --master $head")
     text = conversion.values["command"][-1]
-    assert "head=$MASTER_ADDR\nexec python a.py --master $head" == text
+    assert "head=$MASTER_ADDR\nexport HEAD=$head\nexec python a.py --master $head" == text
     assert "setup" not in conversion.values
     assert [] == _lost(conversion)
 

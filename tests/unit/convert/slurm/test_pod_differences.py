@@ -846,11 +846,13 @@ def test_the_environment_of_deepspeed_says_that_other_nodes_have_ranks() -> None
     assert ".deepspeed_env" in verdict.why
 
 
-def test_an_exported_name_for_the_first_node_says_what_a_program_reads() -> None:
-    """The launcher sets MASTER_ADDR, and not a name of the script's own."""
+def test_an_exported_name_for_the_first_node_is_in_the_command() -> None:
+    """The launcher sets MASTER_ADDR, and not a name of the script's own, which programs read."""
     ask = "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"
-    why = _verdict(_convert(_TASKS, f"export master_ip={ask}", "srun python a.py"), "export").why
-    assert why.endswith("a program that reads master_ip is to read MASTER_ADDR")
+    conversion = _convert(_TASKS, f"export master_ip={ask}", "srun python a.py")
+    text = "export master_ip=$MASTER_ADDR\nexec python a.py"
+    assert ["bash", "-c", text] == conversion.values["command"]
+    assert _verdict(conversion, "export").to == "command"
     hosts = "$(scontrol show hostnames $SLURM_JOB_NODELIST{})"
     row = f"export MY_NODES={hosts.format('')}"
     why = _verdict(_convert(_TASKS, row, "srun python a.py"), "export").why
@@ -1162,10 +1164,10 @@ def test_a_number_that_follows_from_the_ranks_is_no_address() -> None:
     assert "export BATCH=$((64 / WORLD_SIZE))\n" in conversion.values["setup"]
     rows = ("export MASTER_ADDR=$(hostname)", "export HEAD_NAME=$MASTER_ADDR")
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
-    assert "is to read MASTER_ADDR" in _verdict(conversion, "export HEAD_NAME").why
+    assert "export HEAD_NAME=$MASTER_ADDR\n" in conversion.values["command"][-1]
     rows = ("master_port=$(python port.py)", "export PORT=$master_port")
     conversion = _convert("#SBATCH -N 2 --gpus-per-node=8", *rows, "srun torchrun a.py")
-    assert "is to read MASTER_PORT" in _verdict(conversion, "export PORT").why
+    assert "export PORT=$master_port\n" in conversion.values["command"][-1]
 
 
 def test_hosts_and_their_launchers_in_one_condition_are_lost() -> None:

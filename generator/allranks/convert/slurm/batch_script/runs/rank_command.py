@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -15,9 +15,10 @@ from allranks.convert.slurm.batch_script.setup import (
     left_out,
     repeated_lines,
     setup_end,
+    unexported_variables,
 )
 from allranks.convert.slurm.batch_script.steps import launcher_environment
-from allranks.convert.slurm.batch_script.text import first_node, shell_text, words
+from allranks.convert.slurm.batch_script.text import first_node, host_texts, shell_text, words
 from allranks.convert.slurm.batch_script.text.node_variables import (
     NodeVariable,
     kind_of,
@@ -26,8 +27,9 @@ from allranks.convert.slurm.batch_script.text.node_variables import (
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Container, Mapping
 
+    from allranks.convert.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
 
@@ -50,6 +52,8 @@ _LOOKING = re.compile(r"(?:\$\(|`)[^`]*\b(?:python[0-9.]*|shuf|ss|netstat|comm|l
 _OF_LOOP = "the loop over the nodes sets it, and each pod is a node: write what a pod is to read"
 
 _OF_COMMAND = "what the step starts is told of it: the command has it as it stands here"
+_WITH_ADDRESS = "the command has it, with rank 0's address in place of the first node's name"
+_BARE = ("", "$MASTER_ADDR", "${MASTER_ADDR}")
 _OTHER_WORDS = (
     "it changes the words behind the script's name for setup alone, whose shell is another: write "
     "those that the command reads into it"
@@ -107,6 +111,8 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
+    if command[1:2] != ["-c"] and _for_programs_alone(reading, _meeting_lines(reading, program)[1]):
+        command = ["bash", "-c", f"exec {commands.as_shell(command)}"]
     if command[1:2] == ["-c"] and command[2:]:
         command[2:3] = [
             inner_setup.of_pod(reading, own, "command", step_line) for own in command[2:3]
@@ -132,6 +138,7 @@ def _ending_as_its_text(setup: str, inner: str) -> str:
 def _defined(reading: ScriptReading, line: str, program: commands.Program) -> str:
     """A command's shell with what it reads and no setup can export."""
     script = reading.script
+    line = _without_suffix(reading, line, program)
     reads = [name for name, _ in words.variables(line)]
     if words.positional(line):
         reads += _read_by_sets(script, reading.main_step)
@@ -164,6 +171,20 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         behind.append(f"export MASTER_PORT={_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
+
+
+def _without_suffix(reading: ScriptReading, line: str, program: commands.Program) -> str:
+    """A command's shell without what made the first node's name one of another network."""
+    if reading.script.size.node_count == 1:
+        return line
+    kinds = _meeting_lines(reading, program)[1]
+    hosts = [name for name, kind in kinds.items() if kind is NodeVariable.ADDRESS]
+    result, suffix = host_texts.without_suffix(line, hosts)
+    if suffix:
+        number = reading.script.statements[reading.main_step.statement].line
+        why = f"rank 0's address has no such ending{host_texts.OTHER_NETWORK.format('it')}"
+        reading.body.say(number, suffix, Outcome.CHANGED, "command", why)
+    return result
 
 
 # A pattern of files, outside of quotes, and no number of arguments, nor all parts of an array.
@@ -309,6 +330,23 @@ def _is_drawn(text: str) -> bool:
     return shell_text.differs_by_pod(text) or _LOOKING.search(text) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class _MeetingLine:
+    """What sets a variable of the nodes in the command.
+
+    Attributes:
+        number: the line of the script.
+        text: the shell text in a pod.
+        needs: the variables of the nodes that it reads.
+        suffix: what made the first node's name one of another network; "" for nothing.
+    """
+
+    number: int
+    text: str
+    needs: set[str]
+    suffix: str = ""
+
+
 def _meeting_texts(
     reading: ScriptReading, command_line: str, reads: list[str], program: commands.Program
 ) -> list[str]:
@@ -317,62 +355,124 @@ def _meeting_texts(
     A launcher in the pods counts ranks otherwise than the chart's, whose variables it has.
     """
     own = _ADDRESS if program.is_nested else _RESERVED
-    lines: dict[str, tuple[int, str, set[str]]] = {}
-    kinds: dict[str, NodeVariable] = {}
-    for statement in reading.script.statements:
-        text = reading.script.slice(statement)
-        sources = {name for name, _ in words.variables(text)} & reading.rendezvous.meeting
-        for name in sorted(shell_text.set_by(statement) & reading.rendezvous.meeting):
-            text = reading.script.setting(statement, name)
-            is_added = re.search(rf"\b{name}\+=", text) is not None
-            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
-            kinds[name] = kind = (
-                NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
-            )
-            typed, _ = first_node.with_rank_zero(text, reading.variables.set_names)
-            is_of_nodes = kind in (NodeVariable.COUNT, NodeVariable.ADDRESS)
-            line = f"{name}={kind}" if is_of_nodes else typed
-            is_typed = kind is NodeVariable.TYPED
-            if is_typed and "port" in name.lower() and _is_drawn(text):
-                port = _PORT if program.is_nested else "$MASTER_PORT"
-                line, is_typed = f"{name}={port}", False
-            needed = sources if is_typed else set()
-            if name in sources and name in lines and kind is not NodeVariable.UNKNOWN:
-                # It is made of what the line before has set: `if …; then N=$((N - 1)); fi`.
-                line = f"{lines[name][1]}\n{line}"
-                needed = needed | lines[name][2]
-            lines[name] = (statement.line, line, needed - {name})
+    lines, kinds = _meeting_lines(reading, program)
     needs = [
         name for name in reads if name in lines.keys() - reading.variables.expanded_names - own
     ]
+    needs += [name for name in _for_programs_alone(reading, kinds) if name not in needs]
     for name in needs:  # grows
-        needs += (lines[name][2] & lines.keys()) - {*needs} - own
+        needs += (lines[name].needs & lines.keys()) - {*needs} - own
     for name in needs:
         if kinds[name] is not NodeVariable.UNKNOWN:
             continue
-        if name in reads and reads_first(name, lines[name][1], command_line):
+        if name in reads and reads_first(name, lines[name].text, command_line):
             kinds[name] = NodeVariable.ADDRESS
-            lines[name] = (lines[name][0], f"{name}={NodeVariable.ADDRESS}", set())
+            text = f"{name}={NodeVariable.ADDRESS}"
+            lines[name] = _MeetingLine(lines[name].number, text, set())
         else:
             why = "it tells of the old cluster's nodes: write what a pod is to read"
-            reading.body.say(lines[name][0], f"${name}", Outcome.NOT_CARRIED, "", why)
-    own_lines = [
-        (name, line)
-        for name, (_, line, _) in lines.items()
+            reading.body.say(lines[name].number, f"${name}", Outcome.NOT_CARRIED, "", why)
+    own_lines = {
+        name: line
+        for name, line in lines.items()
         if name in needs and kinds[name] is not NodeVariable.UNKNOWN
+    }
+    for name, line in own_lines.items():
+        if kinds[name] is NodeVariable.TYPED:
+            _say_of_command(reading, name, _OF_COMMAND)
+        elif line.text != f"{name}={kinds[name]}":
+            why = _WITH_ADDRESS + (
+                host_texts.OTHER_NETWORK.format(line.suffix) if line.suffix else ""
+            )
+            _say_of_command(reading, name, why)
+    return [line.text for line in own_lines.values()]
+
+
+def _meeting_lines(
+    reading: ScriptReading, program: commands.Program
+) -> tuple[dict[str, _MeetingLine], dict[str, NodeVariable]]:
+    """What sets the variables of the nodes in a pod, and what each is."""
+    script, meeting = reading.script, reading.rendezvous.meeting
+    is_mpi = reading.body.workload == "mpi"
+    for_programs = set() if is_mpi else unexported_variables.names_for_programs(script)
+    lines: dict[str, _MeetingLine] = {}
+    kinds: dict[str, NodeVariable] = {}
+    for statement in script.statements:
+        sources = {name for name, _ in words.variables(script.slice(statement))} & meeting
+        for name in sorted(shell_text.set_by(statement) & meeting):
+            text = script.setting(statement, name)
+            is_added = re.search(rf"\b{name}\+=", text) is not None
+            source_kinds = {kinds.get(other, NodeVariable.ADDRESS) for other in sources - {name}}
+            kind = NodeVariable.UNKNOWN if is_added else kind_of(name, text, source_kinds)
+            suffix = ""
+            if kind is NodeVariable.ADDRESS:
+                line, suffix = _with_address(reading, statement, name, kinds)
+            elif kind is NodeVariable.COUNT:
+                line = f"{name}={kind}"
+            else:
+                line, _ = first_node.with_rank_zero(text, reading.variables.set_names)
+            if kind is NodeVariable.TYPED and "port" in name.lower() and _is_drawn(text):
+                line = f"{name}={_PORT if program.is_nested else '$MASTER_PORT'}"
+            has_text = kind is not NodeVariable.UNKNOWN
+            needed = {other for other, _ in words.variables(line)} & meeting if has_text else set()
+            is_export = name in for_programs and line.startswith(f"{name}=")
+            line = f"export {line}" if is_export else line
+            kinds[name] = kind
+            if name in sources and name in lines and has_text:
+                # It is made of what the line before has set: `if …; then N=$((N - 1)); fi`.
+                line = f"{lines[name].text}\n{line}"
+                needed |= lines[name].needs
+            lines[name] = _MeetingLine(statement.line, line, needed - {name}, suffix)
+    return lines, kinds
+
+
+def _with_address(
+    reading: ScriptReading, statement: Statement, name: str, kinds: Mapping[str, NodeVariable]
+) -> tuple[str, str]:
+    """A line that sets a variable with rank 0's address, and what it leaves out of the host's name.
+
+    Args:
+        reading: the script, and what is known of it.
+        statement: what sets the variable there.
+        name: the variable.
+        kinds: what those before it are.
+    """
+    hosts = {other for other, kind in kinds.items() if kind is NodeVariable.ADDRESS}
+    lists = {other for other, kind in kinds.items() if kind is NodeVariable.UNKNOWN}
+    values = dict(shell_text.assigned_by(statement.commands[0])) if statement.is_simple else {}
+    value = values.get(name, "(")
+    own = reading.variables.set_names
+    text = "" if value.startswith("(") else host_texts.with_address(value, hosts, lists, own)
+    is_address = name in words.RENDEZVOUS or shell_text.looks_like_master(name)
+    text, suffix = host_texts.without_suffix(text, hosts, is_address=is_address)
+    plain = text.removeprefix('"').removesuffix('"')
+    return f"{name}={text if plain not in _BARE else NodeVariable.ADDRESS.value}", suffix
+
+
+def _for_programs_alone(reading: ScriptReading, kinds: Mapping[str, NodeVariable]) -> list[str]:
+    """The variables of the nodes that the script exports for its programs, and reads nowhere."""
+    if reading.body.workload == "mpi":
+        return []
+    read = left_out.variables_read(reading.script)
+    names_of = unexported_variables.names_for_programs(reading.script)
+    return [
+        name
+        for name, kind in kinds.items()
+        if kind in (NodeVariable.ADDRESS, NodeVariable.TYPED)
+        and name in names_of - read - words.RENDEZVOUS - {*reading.rendezvous.computed}
     ]
-    _say_of_command(reading, [name for name, _ in own_lines if kinds[name] is NodeVariable.TYPED])
-    return [line for _, line in own_lines]
 
 
-def _say_of_command(reading: ScriptReading, names_of: Collection[str]) -> None:
-    """Say of lines that the command has as they are that they are in it, and not the launcher's."""
+def _say_of_command(reading: ScriptReading, name: str, why: str) -> None:
+    """Say of lines that the command has that they are in it, and not the launcher's."""
     numbers = {
         statement.line
         for statement in reading.script.statements
-        if not shell_text.set_by(statement).isdisjoint(names_of)
+        if name in shell_text.set_by(statement)
     }
     verdicts = reading.body.verdicts
     for place, verdict in enumerate(verdicts):
-        if verdict.line in numbers and verdict.why in (left_out.MEETING, left_out.ABOUT_MEETING):
-            verdicts[place] = replace(verdict, to="command", why=_OF_COMMAND)
+        is_of_meeting = verdict.why.startswith((left_out.MEETING, left_out.ABOUT_MEETING))
+        is_own = re.search(rf"\b{name}\b", verdict.path) is not None
+        if verdict.line in numbers and is_of_meeting and is_own:
+            verdicts[place] = replace(verdict, to="command", why=why)

@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script.setup import (
 )
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
+    host_texts,
     node_loops,
     node_names,
     set_options,
@@ -65,6 +66,10 @@ _BY_NODES = (
 _ON_NODES = (
     "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
     "do in its place"
+)
+_OF_TENSORFLOW = (
+    "TensorFlow finds its workers by it, and this launcher does not set it: a run with "
+    "`workload: elastic` and elastic.framework: tensorflow tells each pod its own"
 )
 _OF_STEP = "it is a part of the command, and stands there"
 _OF_SRUN = "these are options of srun's, each of which is said by itself"
@@ -166,8 +171,22 @@ def _why_arranged(
             computed_counts.keep(reading, command)
         if is_single and command is not None and command.name != "export":
             return Outcome.CHANGED, "the script hands it to no program"
-        return Outcome.CHANGED, MEETING + _own_name(script, rendezvous, command, assigned_names)
+        if "TF_CONFIG" in assigned_names and not is_single:
+            return Outcome.NOT_CARRIED, _OF_TENSORFLOW
+        why = MEETING + _own_name(script, rendezvous, command, assigned_names)
+        return Outcome.CHANGED, why + _other_network(reading, command)
     return _why_not_in_ranks(script, rendezvous, statement, reads_dropped=reads_dropped)
+
+
+def _other_network(reading: ScriptReading, command: Command | None) -> str:
+    """What is said of a first node's name in another network: ``$(hostname)-ib0``; "" for none."""
+    for name, value in shell_text.assigned_by(command) if command is not None else ():
+        own, hosts = reading.variables.set_names, {name} & words.RENDEZVOUS
+        text = host_texts.with_address(value, hosts, (), own) if hosts else ""
+        suffix = host_texts.without_suffix(text, hosts, is_address=True)[1]
+        if suffix:
+            return host_texts.OTHER_NETWORK.format(suffix)
+    return ""
 
 
 def _own_name(

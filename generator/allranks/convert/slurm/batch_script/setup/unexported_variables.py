@@ -70,10 +70,7 @@ def keep(reading: ScriptReading) -> None:
         if (_OF_PROGRAMS.fullmatch(name) or _COUNTS.fullmatch(name))
         and _is_in_setup(body.setup, name)
     }
-    exported = {word for command in script.commands for word in _exported_by(command)}
-    exported |= {
-        name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
-    }
+    exported = names_for_programs(script)
     exported |= {*_EXPORTED_IN_TEXT.findall(script.text)}
     own_lines = {name: line for name, line in lines.items() if name not in exported}
     of_who_submits = {
@@ -102,6 +99,19 @@ def keep(reading: ScriptReading) -> None:
     own = {name for name, _ in words.variables(shell_text.without_printing(body.setup))}
     for name in [name for name in names if name not in own]:
         body.say(lines[name], name, Outcome.CHANGED, "setup", _WHY)
+
+
+def names_for_programs(script: Script) -> set[str]:
+    """The variables that a script exports, as far as its text says it.
+
+    Args:
+        script: the script.
+    """
+    names = {word for command in script.commands for word in _exported_by(command)}
+    numbers = _exported_by_shell(script) or ()
+    return names | {
+        name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
+    }
 
 
 def _keep_in_shell(reading: ScriptReading, names: Sequence[str]) -> None:

@@ -18,6 +18,9 @@ _FIRST = re.compile(r"\bhead\b|\[0\]|\bsed\b[^|]*\b1p|NR\s*==\s*1|\bhostname\b|-
 _OF_THIS_NODE = re.compile(
     r"(?:\$\(|`)\s*(?:\S*/)?(?:ip\s+(?:-\S+\s+)*(?:a|addr|address|route|r)\b|ifconfig\b|hostname\b)"
 )
+# What a program of the project's own makes of the nodes: `TF_CONFIG=$(python config.py $NODES)`.
+_OF_PROGRAM = re.compile(r"(?:\$\(|`)\s*(?:python[\d.]*\s+(?!-)\S|(?:\./|(?:ba)?sh\s)\S)")
+_ADDRESS_IN_NAME = re.compile(r"(?i)addr|host|coord|(?:^|_)ip(?:$|_)|ur[il]$|endpoint")
 
 
 class NodeVariable(StrEnum):
@@ -38,6 +41,9 @@ def kind_of(name: str, text: str, source_kinds: set[NodeVariable]) -> NodeVariab
     if not words.names_nodes(text) and source_kinds <= {NodeVariable.TYPED, NodeVariable.COUNT}:
         return NodeVariable.TYPED
     is_list = _LISTING.search(text) is not None or NodeVariable.UNKNOWN in source_kinds
+    is_address = shell_text.looks_like_master(name) or _ADDRESS_IN_NAME.search(name) is not None
+    if _OF_PROGRAM.search(text) and not (is_address or _FIRST.search(text)):
+        return NodeVariable.UNKNOWN
     if name in _COUNTS or (is_list and not _FIRST.search(text)):
         return NodeVariable.UNKNOWN
     return NodeVariable.ADDRESS

@@ -560,7 +560,7 @@ def differs_by_pod(text: str) -> bool:
 # What is another text each time: of the moment, by lot, or the number of a process.
 DRAWN = re.compile(
     r"\$\((?:date|mktemp|shuf|uuidgen)|`(?:date|mktemp)|(?<!\\)\$\$(?![\w{(])"
-    r"|\$\{?(?:S?RANDOM|BASHPID|PPID|EPOCHSECONDS|EPOCHREALTIME)\b"
+    r"|\$\{?(?:S?RANDOM|BASHPID|PPID|EPOCHSECONDS|EPOCHREALTIME)\b|\(\([^()]*\bS?RANDOM\b"
 )
 
 

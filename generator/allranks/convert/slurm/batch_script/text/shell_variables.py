@@ -391,7 +391,8 @@ def _collect_parts(script: Script, variables: ShellVariables) -> None:
             if shell_text.is_conditional(statement, command) or len(before) > _LONGEST_VALUE:
                 unsure.add(name)
                 continue
-            texts[name] = _added(command, name, value, before)
+            reads_itself = name in {other for other, _ in words.variables(typed)}
+            texts[name] = _added(command, name, value, before, reads_itself=reads_itself)
             if shell_text.is_script(value):
                 variables.scripts[name] = shell_text.script_of(value)
     variables.optional = {
@@ -425,7 +426,7 @@ def _of_other_words(script: Script) -> set[str]:
     }
 
 
-def _added(command: Command, name: str, value: str, before: str) -> str:
+def _added(command: Command, name: str, value: str, before: str, *, reads_itself: bool) -> str:
     """What a variable holds behind an assignment, as shell text.
 
     Args:
@@ -433,12 +434,13 @@ def _added(command: Command, name: str, value: str, before: str) -> str:
         name: its name.
         value: what is assigned.
         before: what it held.
+        reads_itself: whether the text that is typed there is made of it.
     """
     content = shell_text.content_of(value)
     assigned = (*command.assignments, *command.words)
     if any(word.text.startswith(f"{name}+=") for word in assigned):
         return f"{before} {content}".strip() if value.startswith("(") else before + content
-    if name in {other for other, _ in words.variables(value)}:
+    if reads_itself:
         own = rf"\$(?:\{{{name}(?:\[[@*]\])?\}}|{name}(?!\w))"
         return shell_text.put(own, before, content)
     return content
