@@ -96,6 +96,7 @@ def test_setup_leaves_no_number_of_the_launchers_behind(tmp_path: Path) -> None:
     ("rows", "text"),
     [
         ((f"export NODES=$({_HOSTS} | wc -l)",), "export NODES=$SLURM_NNODES"),
+        (("set -a", f"NODES=$({_HOSTS} | wc -l)"), "NODES=$SLURM_NNODES"),
         ((f"H=($({_HOSTS}))", "export COUNT=${#H[@]}"), "export COUNT=$SLURM_NNODES"),
         ((f"N=$({_HOSTS} | wc -l)", "mkdir -p out_$N"), "N=$SLURM_NNODES\nmkdir -p out_$N"),
         ((f"H=($({_HOSTS}))", "mkdir -p out_${#H[@]}"), "mkdir -p out_$SLURM_NNODES"),

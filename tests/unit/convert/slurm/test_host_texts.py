@@ -117,3 +117,29 @@ def test_a_port_that_a_sum_draws_is_the_launchers() -> None:
     rows = (f"MASTER_ADDR={_FIRST}", "export RDZV_PORT=$((10000 + RANDOM % 50000))")
     conversion = _convert(*rows, "srun python a.py --port $RDZV_PORT")
     assert "export RDZV_PORT=$MASTER_PORT\n" in conversion.values["command"][-1]
+
+
+def test_a_folder_with_the_first_nodes_name_is_made_by_the_ranks() -> None:
+    """Setup knows no such name, and the line was said to be the launcher's."""
+    rows = (_HEAD, "OUT=/out/$HEAD/logs", "mkdir -p $OUT")
+    text = "HEAD=$MASTER_ADDR\nOUT=/out/$HEAD/logs\nmkdir -p $OUT\nexec python a.py"
+    conversion = _convert(*rows, "srun python a.py")
+    assert ["bash", "-c", text] == conversion.values["command"]
+    assert "each rank makes it" in _verdict(conversion, "mkdir").why
+
+
+def test_words_that_the_script_exports_for_a_program_are_in_the_command() -> None:
+    """They were said to be where the command reads them, which it does not."""
+    conversion = _convert(_HEAD, 'export OPTS="--coord $HEAD:1 --x 2"', "srun python a.py")
+    text = 'HEAD=$MASTER_ADDR\nexport OPTS="--coord $HEAD:1 --x 2"\nexec python a.py'
+    assert ["bash", "-c", text] == conversion.values["command"]
+
+
+def test_words_that_are_made_of_those_with_the_first_nodes_name_are_in_the_command() -> None:
+    """Setup read a variable that it does not have, whose line was said to be the command's."""
+    rows = (_HEAD, 'ARGS="--host $HEAD', ' --x 1"', 'export CMD="a.py $ARGS --y"')
+    conversion = _convert(*rows, 'srun bash -c "python $CMD"')
+    text = "\n".join(("HEAD=$MASTER_ADDR", *rows[1:], "exec python $CMD"))
+    assert text == conversion.values["command"][-1]
+    assert "setup" not in conversion.values
+    assert () == conversion.lost

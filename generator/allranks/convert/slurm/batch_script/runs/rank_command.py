@@ -111,7 +111,14 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
         command = ["bash", "-c", f"{line} < {main_step.input}"]
         body.values.setdefault("mpi", {})["ownMpirun"] = True
-    if command[1:2] != ["-c"] and _for_programs_alone(reading, _meeting_lines(reading, program)[1]):
+    kinds = _meeting_lines(reading, program)[1]
+    late_names = set().union(*map(shell_text.set_by, reading.rendezvous.late))
+    is_shell = bool(
+        reading.rendezvous.folders
+        or _for_programs_alone(reading, kinds)
+        or late_names & _exported_alone(reading)
+    )
+    if is_shell and command[1:2] != ["-c"]:
         command = ["bash", "-c", f"exec {commands.as_shell(command)}"]
     if command[1:2] == ["-c"] and command[2:]:
         command[2:3] = [
@@ -160,17 +167,29 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     repeated |= _shifts(reading, range(last), repeated) if reads_words else {}
     prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
     prefix += repeated_lines.texts(script, repeated, end)
-    late_statements = [
-        other for other in reading.rendezvous.late if shell_text.set_by(other) & {*reads}
-    ]
+    late_statements = _late_statements(reading, {*reads} | _exported_alone(reading))
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
     behind = _loop_texts(reading, reads)
+    folders = reading.rendezvous.folders
+    reads += [name for own in folders for name, _ in words.variables(script.slice(own))]
     behind += _meeting_texts(reading, line, reads, program)
+    behind += [script.slice(own) for own in folders]
     behind += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
         behind.append(f"export MASTER_PORT={_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
+
+
+def _late_statements(reading: ScriptReading, names_of: set[str]) -> list[Statement]:
+    """The lines that set some variables and that each process runs, with those that they read."""
+    late: list[Statement] = []
+    for statement in reversed(reading.rendezvous.late):
+        if shell_text.set_by(statement) & names_of:
+            late.insert(0, statement)
+            text = reading.script.slice(statement)
+            names_of = names_of | {name for name, _ in words.variables(text)}
+    return late
 
 
 def _without_suffix(reading: ScriptReading, line: str, program: commands.Program) -> str:
@@ -450,17 +469,18 @@ def _with_address(
 
 
 def _for_programs_alone(reading: ScriptReading, kinds: Mapping[str, NodeVariable]) -> list[str]:
-    """The variables of the nodes that the script exports for its programs, and reads nowhere."""
+    """The variables of where the ranks meet that the script exports, and reads nowhere."""
+    names_of = _exported_alone(reading) - {*reading.rendezvous.computed}
+    of_pods = (NodeVariable.ADDRESS, NodeVariable.TYPED)
+    return [name for name, kind in kinds.items() if kind in of_pods and name in names_of]
+
+
+def _exported_alone(reading: ScriptReading) -> set[str]:
+    """The variables that a script exports for its programs, and reads nowhere itself."""
     if reading.body.workload == "mpi":
-        return []
-    read = left_out.variables_read(reading.script)
+        return set()
     names_of = unexported_variables.names_for_programs(reading.script)
-    return [
-        name
-        for name, kind in kinds.items()
-        if kind in (NodeVariable.ADDRESS, NodeVariable.TYPED)
-        and name in names_of - read - words.RENDEZVOUS - {*reading.rendezvous.computed}
-    ]
+    return names_of - left_out.variables_read(reading.script) - words.RENDEZVOUS
 
 
 def _say_of_command(reading: ScriptReading, name: str, why: str) -> None:

@@ -84,9 +84,11 @@ def unknown_in(reading: ScriptReading, statement: Statement, text: str | None = 
     rendezvous = reading.rendezvous
     text = reading.script.slice(statement) if text is None else text
     reads = {name for name, _ in words.variables(text)}
+    late = set().union(*map(shell_text.set_by, rendezvous.late))
+    of_nodes = reads & (rendezvous.meeting | late)
     if statement.is_simple and node_files.only_logs(statement.commands[0]):
-        return reads & rendezvous.meeting  # the launcher prints it, too
-    unknown = (reads & rendezvous.meeting) - rendezvous.counts.keys()
+        return of_nodes  # the launcher prints it, too
+    unknown = of_nodes - rendezvous.counts.keys()
     ports = {name for name in reads & rendezvous.counts.keys() if _is_of_port(reading, name)}
     if unknown or not ports or _works_on_folders(statement):
         return unknown

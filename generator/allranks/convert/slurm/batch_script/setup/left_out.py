@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script.setup import (
     node_files,
     slurm_questions,
     traps,
+    unexported_variables,
 )
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search, torchrun_environment
 from allranks.convert.slurm.batch_script.text import (
@@ -71,6 +72,7 @@ _OF_TENSORFLOW = (
     "TensorFlow finds its workers by it, and this launcher does not set it: a run with "
     "`workload: elastic` and elastic.framework: tensorflow tells each pod its own"
 )
+_BY_EACH_RANK = "each rank makes it, as its name has what tells where the ranks meet"
 _OF_STEP = "it is a part of the command, and stands there"
 _OF_SRUN = "these are options of srun's, each of which is said by itself"
 
@@ -345,6 +347,9 @@ def _why_not_in_setup(
             return Outcome.NOT_CARRIED, node_files.OF_NODES_FOR_STEP.format(file)
         if _runs_more(statement):
             return Outcome.NOT_CARRIED, _ON_NODES
+        if _makes_folders(script, statement) and not reading.main_step.has_launcher:
+            reading.rendezvous.folders.append(statement)
+            return Outcome.CHANGED, _BY_EACH_RANK
         why = ABOUT_MEETING
         return Outcome.CHANGED, why
     return reason
@@ -357,6 +362,13 @@ def _requeues(statement: Statement) -> bool:
         for text in statement.commands[0].words[1:2]
         for own in shell_text.commands_of(scanner.unquote(text.text))
     )
+
+
+def _makes_folders(script: Script, statement: Statement) -> bool:
+    """Whether a statement only makes folders, which others may make at the same time."""
+    is_mkdir = statement.is_simple and statement.commands[0].name == "mkdir"
+    makes_parents = re.match(r"mkdir\s+(?:-\S+\s+)*-(?:\w*p|-parents)", script.slice(statement))
+    return is_mkdir and makes_parents is not None
 
 
 def _runs_more(statement: Statement) -> bool:
@@ -407,7 +419,8 @@ def _needs_count(reading: ScriptReading, statement: Statement) -> bool:
     is_bare = any(
         computed_counts.is_count_alone(value) for _, value in shell_text.assigned_by(command)
     )
-    is_for_programs = command.name == "export" and not reading.main_step.has_launcher
+    for_programs = unexported_variables.names_for_programs(reading.script)
+    is_for_programs = bool(own & for_programs) and not reading.main_step.has_launcher
     return is_for_programs or not is_bare
 
 

@@ -161,6 +161,7 @@ class RendezvousVariables:
         local: those that have this node's name in a script of one node.
         late: the statements that read these, and that each process runs for itself.
         sources: the lines that set what says where the ranks meet, with the text in the report.
+        folders: the statements that make folders with the first node's name, as each rank does.
         counts: the lines by which setup can compute numbers of them, by the number's name.
         computed: those that setup computes.
     """
@@ -170,6 +171,7 @@ class RendezvousVariables:
     local: set[str] = field(default_factory=set)
     late: list[Statement] = field(default_factory=list)
     sources: set[tuple[int, str]] = field(default_factory=set)
+    folders: list[Statement] = field(default_factory=list)
     counts: dict[str, str] = field(default_factory=dict)
     computed: list[str] = field(default_factory=list)
 
