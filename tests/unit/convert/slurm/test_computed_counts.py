@@ -120,6 +120,14 @@ def test_a_port_that_names_no_folder_is_the_launchers() -> None:
     assert "STORE=$((MASTER_PORT + 1))\n" in conversion.values["command"][-1]
 
 
+def test_a_number_of_who_submits_is_the_scripts_own_in_a_pod(tmp_path: Path) -> None:
+    """A pod has no such variable before its launcher runs, so that the default holds."""
+    rows = ("export WORLD_SIZE=${WORLD_SIZE:-$SLURM_NTASKS}", "mkdir -p out/$WORLD_SIZE")
+    conversion = _convert(_TASKS, *rows, "srun python a.py")
+    _environment_behind(conversion, tmp_path)
+    assert (tmp_path / "out/16").is_dir()
+
+
 @pytest.mark.parametrize(
     "setting",
     ["WORLD_SIZE=$(($RANDOM % 8))", "RANK=$SLURM_PROCID", f"MASTER_ADDR=$({_HOSTS} | head -n1)"],

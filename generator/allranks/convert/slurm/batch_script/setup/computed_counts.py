@@ -55,7 +55,7 @@ def keep(reading: ScriptReading, command: Command | None) -> None:
         reads = {other for other, _ in words.variables(text)}
         is_computed = is_computed and not reads & _OF_ONE_RANK and not value.startswith("(")
         if (is_port or is_count) and is_computed and script.assignment_counts[name] == 1:
-            unknown = (reads & reading.rendezvous.meeting) - counts.keys()
+            unknown = (reads & reading.rendezvous.meeting) - counts.keys() - {name}
             if not unknown:
                 counts[name] = f"{name}={text}"
 
