@@ -327,7 +327,7 @@ def _why_not_in_setup(
     if command is None:
         pass
     elif _is_look(reading.details, command, program):
-        reason = Outcome.CHANGED, "it only prints"
+        reason = node_files.why_not_asked(script, reading.main_step, statement, command)
     elif node_files.prints(command) and (reads_dropped or words.names_nodes(text)):
         reason = node_files.why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":

@@ -6,10 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from allranks.convert.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 _NO_FILE_OF_NODES = (
     "the names of the nodes are not those of the pods: write the file that later lines read "
     "yourself"
+)
+_NO_ANSWERS = (
+    "it writes {} with what each node answers, and a pod knows its own answer alone: write the "
+    "file that the script reads yourself, or the value in its place"
 )
 OF_NODES_FOR_STEP = (
     "it writes {} with where the ranks meet, which setup does not know: let what reads it take "
@@ -32,28 +39,40 @@ _WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes i
 OF_HOSTS = "the launcher has its own list of hosts, and no line reads this"
 # What makes such a list of the names.
 _MAKING = words.IDLE | frozenset(
-    {*("scontrol", "read", "[", "test", ":", "true"), *("sed", "awk", "sort", "cat", "head", "tr")}
+    {
+        *("scontrol", "read", "[", "test", ":", "true"),
+        *("sed", "awk", "sort", "cat", "head", "tr", "uniq"),
+    }
 )
+_IN_PLACE = re.compile(r"-i.*|--in-place.*")
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 
 
 def is_missed(script: Script, main_step: MainStep, statement: Statement, command: Command) -> bool:
     """Whether a file that a command writes is read by a later line, and not by the step alone.
 
-    The list of hosts of a launcher is the chart's.
+    The list of hosts of a launcher is the chart's, and so are the lines that only make it.
     """
-    files = [target for operator, target in command.redirections if operator in (">", ">>")]
-    names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
-    if not names_of:
-        return False
-    reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
     return any(
-        other.start > statement.start
-        and number != main_step.statement
-        and not (other.is_simple and shell_text.runs(other, _LOOKING))
-        and reads.search(_WRITTEN.sub(" ", script.slice(other)))
-        for number, other in enumerate(script.statements)
+        not _makes_list(script, main_step, other)
+        for other in _readers(script, main_step, statement, _files_of(command))
     )
+
+
+def _readers(
+    script: Script, main_step: MainStep, statement: Statement, files: Sequence[str]
+) -> Iterator[Statement]:
+    """The lines behind a statement that do more with some files than to show them."""
+    names_of = [re.escape(shell_text.variable_alone(file) or file) for file in files]
+    reads = re.compile(rf"(?<![\w-])(?:{'|'.join(names_of)})(?!\w)")
+    for number, other in enumerate(script.statements if files else ()):
+        is_behind = other.start > statement.start and number != main_step.statement
+        if (
+            is_behind
+            and reads.search(_WRITTEN.sub(" ", script.slice(other)))
+            and not (other.is_simple and shell_text.runs(other, _LOOKING))
+        ):
+            yield other
 
 
 def written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
@@ -64,10 +83,10 @@ def written_for_step(script: Script, main_step: MainStep, statement: Statement) 
     step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
     has_list = _HAS_LIST.search(step) is not None
     files = [
-        scanner.unquote(target)
+        file
         for command in statement.commands
-        for operator, target in command.redirections
-        if operator in (">", ">>", ">|") and not (has_list and _OF_HOSTS.search(target))
+        for file in _files_of(command)
+        if not (has_list and _OF_HOSTS.search(file))
     ]
     step = _OPTION_OF_HOSTS.sub(" ", step) if has_list else step
     return next(
@@ -78,6 +97,32 @@ def written_for_step(script: Script, main_step: MainStep, statement: Statement) 
         ),
         "",
     )
+
+
+def _files_of(command: Command) -> list[str]:
+    """The files that a command writes its output into, by an option of srun's, too."""
+    files = [
+        target
+        for operator, target in command.redirections
+        if operator in (">", ">>", ">|", "&>", "&>>")
+    ]
+    if command.name == "srun":
+        typed = [scanner.unquote(word.text) for word in command.words[1:]]
+        settings = options.parse(typed, "srun", command.line)[0]
+        files += [own.value for own in settings if own.name == "output"]
+    return [scanner.unquote(file) for file in files if file != "/dev/null"]
+
+
+def why_not_asked(
+    script: Script, main_step: MainStep, statement: Statement, command: Command
+) -> tuple[Outcome, str]:
+    """What becomes of a step that only asks the nodes something, maybe for a file."""
+    file = written_for_step(script, main_step, statement)
+    if not file and is_missed(script, main_step, statement, command):
+        file = _files_of(command)[0]
+    if file:
+        return Outcome.NOT_CARRIED, _NO_ANSWERS.format(file)
+    return Outcome.CHANGED, "it only prints"
 
 
 def why_not_printed(
@@ -120,21 +165,78 @@ def only_logs(command: Command) -> bool:
 def is_list_of_hosts(script: Script, main_step: MainStep, statement: Statement) -> bool:
     """Whether lines only make the step's list of hosts, which the chart's launcher has itself.
 
-    ``scontrol show hostnames | while read host; do echo "$host slots=4" >> hosts; done``
+    ``scontrol show hostnames | while read host; do echo "$host slots=4" >> hosts; done``, or
+    ``sort -u names > hosts`` behind ``srun hostname > names``.
     """
-    is_simple = statement.is_simple or statement.function or main_step.statement < 0
-    if is_simple or "scontrol" not in script.slice(statement):
+    if main_step.statement < 0 or not _makes_list(script, main_step, statement):
         return False
-    written = [own for own in statement.commands if shell_text.writes(own)]
-    step = script.slice(script.statements[main_step.statement])
-    files = [words.base(target) for own in written for _, target in own.redirections]
-    return (
-        bool(written)
-        and any(re.search(rf"(?<![\w-]){re.escape(file)}(?![\w.])", step) for file in files)
-        and shell_text.runs_only(statement, _MAKING)
-        and not written_for_step(script, main_step, statement)
-        and not any(is_missed(script, main_step, statement, own) for own in written)
+    is_question = not statement.is_simple and _asks_nodes(statement)
+    return is_question or _reads_answers(script, main_step, statement)
+
+
+def _asks_nodes(statement: Statement) -> bool:
+    """Whether a statement asks Slurm, or each node, for something."""
+    return any(
+        words.base(own.name) == "scontrol" or _asks_each_node(own) for own in statement.commands
     )
+
+
+def _asks_each_node(command: Command) -> bool:
+    """Whether a command is a step that only prints: ``srun hostname -s``."""
+    typed = [scanner.unquote(word.text) for word in command.words]
+    rest = options.parse(typed[1:], "srun", command.line)[1] if typed[:1] == ["srun"] else []
+    return words.any_of(rest, words.IDLE)
+
+
+def _reads_answers(script: Script, main_step: MainStep, statement: Statement) -> bool:
+    """Whether a statement reads a file that comes of what Slurm, or each node, answered."""
+    text = script.slice(statement)
+    return any(
+        _names(text, file) and (_asks_nodes(other) or _writes_list(script, main_step, other))
+        for other in script.statements
+        if other.start < statement.start
+        for command in other.commands
+        for file in _files_of(command)
+    )
+
+
+def _makes_list(script: Script, main_step: MainStep, statement: Statement) -> bool:
+    """Whether a statement only makes the launcher's list of hosts, and nothing else reads that."""
+    return _writes_list(script, main_step, statement) and all(
+        _writes_list(script, main_step, other)
+        for command in statement.commands
+        for other in _readers(script, main_step, statement, _files_of(command))
+    )
+
+
+def _writes_list(script: Script, main_step: MainStep, statement: Statement) -> bool:
+    """Whether a statement does no more than write a file that the launcher has as its hosts."""
+    main = script.statements[main_step.statement]
+    files = [file for own in statement.commands for file in (*_files_of(own), *_edited(own))]
+    is_before = bool(files) and not statement.function and statement.start < main.start
+    return (
+        is_before
+        and any(_names(script.slice(main), words.base(file)) for file in files)
+        and all(
+            _asks_each_node(own) or words.any_of([word.text for word in own.words], _MAKING)
+            for own in statement.commands
+            if own.words
+        )
+        and not written_for_step(script, main_step, statement)
+    )
+
+
+def _edited(command: Command) -> list[str]:
+    """The file that ``sed -i`` changes."""
+    typed = [scanner.unquote(word.text) for word in command.words]
+    is_edit = typed[:1] == ["sed"] and any(map(_IN_PLACE.fullmatch, typed))
+    return typed[-1:] if is_edit else []
+
+
+def _names(text: str, file: str) -> bool:
+    """Whether a text has the name of a file, or of the variable that a file's name is in."""
+    name = shell_text.variable_alone(file) or file
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w.])", text) is not None
 
 
 def is_file(script: Script, name: str) -> bool:
