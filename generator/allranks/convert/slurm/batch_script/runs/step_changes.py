@@ -18,6 +18,7 @@ _OF_MEETING = re.compile(
     r"MASTER_|RDZV|\b(?:LOCAL_)?RANK=|WORLD_SIZE|master[-_]addr|init[-_]method"
 )
 _END_TOGETHER = "where one fails the others end, which srun lets go on without --kill-on-bad-exit"
+_ON_ITS_HOSTS = "srun started the launcher once, which has hosts of its own: the nodes of the job"
 
 
 def reasons(main: Step, program: commands.Program) -> list[str]:
@@ -41,6 +42,8 @@ def reasons(main: Step, program: commands.Program) -> list[str]:
         if _do_parts(main):
             texts.append(_END_TOGETHER)
     typed = [token.text for token in main.command.words]
+    if not main.is_srun and words.any_of(typed, ("srun",)):
+        texts.append(_ON_ITS_HOSTS)
     before = typed[: len(typed) - len(words.unwrapped(typed))]
     behind = main.words[: len(main.words) - len(words.unwrapped(main.words))]
     if "time" in map(words.base, (*before, *behind)):

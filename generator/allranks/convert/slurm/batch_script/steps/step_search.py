@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import scanner
 from allranks.convert.slurm import options, sizes
 from allranks.convert.slurm.batch_script.containers import images
-from allranks.convert.slurm.batch_script.steps import mpirun
+from allranks.convert.slurm.batch_script.steps import launcher_hosts, mpirun
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.batch_script.text.script_reading import Evaluated, Step
 
@@ -31,6 +31,8 @@ _SIZES = frozenset(
         *("mem", "mem-per-cpu", "mem-per-gpu"),
     }
 )
+# On which of the job's nodes a step is.
+_PLACES = frozenset({"nodelist", "relative", "exclude"})
 
 
 # What variables with options of srun's are called.
@@ -204,6 +206,10 @@ def _srun_step(reading: ScriptReading, number: int, command: Command, inner: lis
             program_words = _without_profiler(reading.details, command, program_words)
         inside = words_inside(program_words)
         _check_ray(script, command, words.unwrapped(inside))
+        if size.task_count == 1 < script.size.node_count and launcher_hosts.are_named(inside):
+            own = [setting for setting in settings if setting.name not in _SIZES | _PLACES]
+            job = script.size
+            return Step(number, command, own, program_words, is_srun=False, size=job, is_multi=True)
         starts = words.starts_ranks(inside) or reading.variables.inner_starts(inside)
         is_multi = starts or size.task_count > 1
     return Step(
