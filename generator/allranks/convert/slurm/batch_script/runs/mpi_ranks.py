@@ -64,6 +64,7 @@ _NOT_BOUND = (
     "both): each has as many threads in their place"
 )
 _MPI_PORT = "29500"
+_OWN_SLOTS = "mpirun starts {} ranks on each node, by its words: more than Slurm has tasks there"
 
 
 def tell_mpi_hosts(reading: ScriptReading, place: int) -> None:
@@ -252,14 +253,42 @@ def _asks_for_mpi(main: Step) -> bool:
 
 
 def slots(script: Script, variables: ShellVariables, program: commands.Program, nodes: int) -> int:
-    """The ranks of a node of an mpirun in a job without tasks; 0 where they are unknown."""
-    if script.size.tasks or script.size.tasks_per_node:
-        return 0
+    """The ranks of a node of an mpirun that are more than the job's tasks there; 0 for no more.
+
+    Its words say how many, or its own list of hosts: ``-npernode 8``, ``-np 32``, ``slots=8``.
+
+    Args:
+        script: the script.
+        variables: what is known of its variables.
+        program: the mpirun.
+        nodes: how many nodes it has.
+    """
     texts = shell_text.split(shell_text.as_text(program.command))
-    own = texts[: len(texts) - len(mpirun.program(texts))]  # the program may have an -n, too
-    match = mpirun.COUNT_OF_RANKS.search(" ".join(own))
-    count = references.number(match[1], variables.constants) if match is not None else None
-    return min(math.ceil(count / nodes), sizes.MOST_PER_NODE) if count else 0
+    launchers = words.MPIRUN | {"horovodrun"}
+    at = next((at for at, text in enumerate(texts) if words.base(text) in launchers), len(texts))
+    per_node, count = mpirun.ranks(texts[at:])
+    ranks = _number(per_node, variables)
+    if not ranks and (total := _number(count, variables)):
+        ranks = math.ceil(total / nodes)
+    if not ranks and not count:
+        ranks = _number(mpirun.slots(words.without_comments(script.text)), variables)
+    ranks = min(ranks, sizes.MOST_PER_NODE)
+    is_counted = bool(script.size.tasks or script.size.tasks_per_node)
+    is_over = any("oversubscribe" in text.lower() for text in texts)
+    if not is_counted:
+        return ranks
+    if ranks <= script.size.per_node or is_over:
+        return 0
+    why = _OWN_SLOTS.format(ranks)
+    for name in ("ntasks", "ntasks-per-node", "tasks-per-node"):
+        script.size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
+    return ranks
+
+
+def _number(text: str, variables: ShellVariables) -> int:
+    """The number that words of an mpirun say; 0 where it is not known."""
+    value = words.resolve(text, variables.constants) or text
+    return references.number(value, variables.constants) or 0
 
 
 def as_mpi(script: Script, body: Body, per_node: int) -> None:

@@ -12,8 +12,16 @@ from allranks.convert.slurm.batch_script.text import words
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-# How many ranks it starts, as typed.
-COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\S+)")
+# How many ranks it starts in all, and on each node, as typed.
+_COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\$\(\(.*?\)\)|\S+)")
+_RANKS_OF_NODE = re.compile(
+    r"\s(?:-{1,2}(?:npernode|N|ppn|perhost)[ =](?P<count>\$\(\(.*?\)\)|\S+)"
+    r"|-{1,2}map-by[ =]ppr:(?P<placed>[^\s:]+):node)"
+)
+# How many ranks a host of a list may have, where the script writes that.
+_SLOTS = re.compile(
+    r"\bslots=(?P<count>\d+|\$\{?\w+\}?)|(?:s/\$/|\$1[ ]*\"):(?P<placed>\d+)", re.IGNORECASE
+)
 _HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
 # Cores of each rank, as part of how they are placed, and as options.
@@ -142,6 +150,24 @@ def of_site(texts: Sequence[str], constants: Mapping[str, str]) -> tuple[dict[st
     rest = list(texts[at:])
     is_binding = len(rest) > 1 and words.base(rest[0]) in _BINDING
     return counts, rest[int(is_binding) :]
+
+
+def ranks(texts: Sequence[str]) -> tuple[str, str]:
+    """How many ranks the words of an mpirun start on each node, and in all; "" for what they miss.
+
+    Args:
+        texts: as typed: mpirun, its options, the program, which may have an ``-n``, too.
+    """
+    own = " ".join(texts[: len(texts) - len(program(texts))])
+    of_node, count = _RANKS_OF_NODE.search(own), _COUNT_OF_RANKS.search(own)
+    per_node = (of_node["count"] or of_node["placed"]) if of_node else ""
+    return per_node, count[1] if count else ""
+
+
+def slots(text: str) -> str:
+    """How many ranks a host may have in a list that a text writes: ``slots=8``; "" for none."""
+    match = _SLOTS.search(text)
+    return (match["count"] or match["placed"]) if match else ""
 
 
 def program(texts: Sequence[str]) -> list[str]:
