@@ -262,6 +262,41 @@ def _why_lost(lost: Sequence[str], own: Collection[str]) -> list[str]:
     return reasons
 
 
+def _is_of_steps(job: Draft) -> bool:
+    """Whether srun takes the job's --export for its own, which sbatch tells it.
+
+    Source: sbatch(1), ``--export=NONE`` and SLURM_EXPORT_ENV.
+    """
+    commands_of = shell_text.commands_of(job.text)
+    steps = [own for own in commands_of if words.any_of([w.text for w in own.words], ("srun",))]
+    has_own = any(setting.name in ("export", "srun export") for setting in job.body.settings)
+    return bool(steps) and not has_own and "SLURM_EXPORT_ENV" not in job.text
+
+
+def _set_by_modules(job: Draft) -> list[str]:
+    """What the script has modules set in its environment, in words; [] for nothing."""
+    texts = [[word.text for word in own.words[:2]] for own in shell_text.commands_of(job.text)]
+    loads = (["module", "load"], ["module", "add"])
+    loads_any = any(own[:1] == ["ml"] or own in loads for own in texts)
+    return ["what `module load` sets"] if loads_any else []
+
+
+def _others_of_ranks(job: Draft, setting: Setting, parts: Sequence[str]) -> list[str]:
+    """What ranks have of the script that a step had not, by an --export.
+
+    Args:
+        job: the job.
+        setting: the option, of a step or of the job.
+        parts: what it names.
+    """
+    is_all = "ALL" in map(str.upper, parts)
+    if setting.name.startswith(OF_STEP):
+        return [] if is_all else sorted(_exported(job) - {own.partition("=")[0] for own in parts})
+    is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
+    is_of_steps = is_none and _is_of_steps(job)
+    return [*sorted(_exported(job)), *_set_by_modules(job)] if is_of_steps else []
+
+
 def export(job: Draft, setting: Setting) -> None:
     """Carry the variables that an option gives a text."""
     parts = [part.strip() for part in setting.value.split(",") if part.strip()]
@@ -294,14 +329,12 @@ def export(job: Draft, setting: Setting) -> None:
             continue  # srun had it not either: the script exports it to nobody
         elif equals or part.upper() not in ("ALL", "NONE", "NIL"):
             lost.append(name)
-    others = (
-        sorted(exported - names_of) if is_of_step and "ALL" not in map(str.upper, parts) else []
-    )
+    is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
+    others = _others_of_ranks(job, setting, parts)
     besides = (
         "; the step had not what the script exports besides, and a rank has: " if others else ""
     )
     besides += list_some(others, 4)
-    is_none = [part.upper() for part in parts] in (["NONE"], ["NIL"])
     if lost or dead:
         reasons = [f"{name}: {why}" for name, why in dead.items()]
         reasons += _why_lost(lost, assigned if is_of_step else set())
@@ -309,7 +342,7 @@ def export(job: Draft, setting: Setting) -> None:
     elif is_none:
         outcome = Outcome.CHANGED if others else Outcome.CARRIED
         why = f"a pod has not the environment of who submits{besides}"
-        job.say(setting.name, outcome, "env" if others else "", why)
+        job.say(setting.name, outcome, "env" if others and is_of_step else "", why)
     elif any("=" in part for part in parts) or others:
         why = f"a pod has these, and no other of who submits{besides}"
         to = "script" if is_of_step and job.body.script else "env"
@@ -370,6 +403,7 @@ def mount(job: Draft, key: str, text: str) -> None:
     if mounts.workspace:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
     has_home_of_root = any(f"{own['mountPath']}/".startswith("/root/") for own in mounts.mounts)
+    no_slurm = f"a pod has no Slurm, nor {list_some(mounts.of_slurm, 4)}"
     reasons = []
     if mounts.over_image:
         hidden = ", ".join(mounts.over_image)
@@ -385,19 +419,18 @@ def mount(job: Draft, key: str, text: str) -> None:
         reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
     if reasons:
         why = "; ".join(reasons)
+        why += f"; {no_slurm}" if mounts.of_slurm else ""
         why += f"; the others: {_OF_NODE}" if mounts.mounts else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif mounts.of_slurm and not (mounts.mounts or mounts.workspace or mounts.has_here):
-        job.fields.say((key,), Outcome.CHANGED, "", f"a pod has no Slurm, nor {mounts.of_slurm[0]}")
+        job.fields.say((key,), Outcome.CHANGED, "", no_slurm)
     elif mounts.has_tmp and not (mounts.mounts or mounts.workspace or mounts.has_here):
         job.fields.say((key,), Outcome.CARRIED, "", "the pod's own /tmp")
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
-        job.fields.say(
-            (key,),
-            Outcome.CHANGED,
-            "workspace.mountPath" if mounts.workspace else "",
-            f"the folder that `{names.CLI} sbatch` and `submit` send is there",
-        )
+        why = f"the folder that `{names.CLI} sbatch` and `submit` send is there"
+        why += f"; {no_slurm}" if mounts.of_slurm else ""
+        to = "workspace.mountPath" if mounts.workspace else ""
+        job.fields.say((key,), Outcome.CHANGED, to, why)
     else:
         why = _OF_NODE + _OF_ROOT * has_home_of_root
         if mounts.workspace or mounts.has_here:
@@ -405,6 +438,7 @@ def mount(job: Draft, key: str, text: str) -> None:
                 f"; the folder that the job is submitted from is the one that `{names.CLI} sbatch` "
                 "and `submit` send, and what is written there goes with the pod"
             )
+        why += f"; {no_slurm}" if mounts.of_slurm else ""
         job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why)
 
 

@@ -518,3 +518,15 @@ def test_a_folder_that_is_mounted_in_the_home_of_root_is_named(
     text = f"#!/bin/bash\n#SBATCH -n 1 --container-mounts=/data:{target}\nsrun python a.py\n"
     whys = [own.why for own in job.convert(text.encode(), "job.sbatch").verdicts]
     assert any("root alone" in why for why in whys) is is_of_root
+
+
+@pytest.mark.parametrize(
+    "others", ["/lustre/data:/data", "$PWD:/work", "/lustre/a:/a,/etc/hosts:/etc/hosts", ""]
+)
+def test_folders_of_slurms_among_the_mounts_are_said_to_be_left_out(others: str) -> None:
+    """They went without a word where other folders were beside them."""
+    mounts = f"/var/spool/slurm/me:/me,/run/munge:/run/munge,{others}".strip(",")
+    rows = ("#!/bin/bash", "#SBATCH -n 2", f"srun --container-mounts={mounts} python a.py", "")
+    conversion = job.convert("\n".join(rows).encode(), "train.sbatch")
+    (verdict,) = (own for own in conversion.verdicts if own.path == "--container-mounts")
+    assert "a pod has no Slurm, nor /var/spool/slurm/me, /run/munge" in verdict.why
