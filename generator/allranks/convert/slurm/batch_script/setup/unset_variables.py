@@ -11,6 +11,7 @@ from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import variable_files
 from allranks.convert.slurm.batch_script.setup import early_reads, required_variables
 from allranks.convert.slurm.batch_script.text import (
+    function_words,
     library_variables,
     shell_text,
     unread_variables,
@@ -202,7 +203,7 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
     )
     if line and words.wants_words(unread_variables.without(whole)) and not has_words:
         # All words of none are none, with Slurm too; a first word is one that is missing.
-        needed = _without_optional_words(script, whole)
+        needed = _without_optional_words(script, function_words.without_fed_functions(whole))
         # What stands in single quotes is of another language: awk's `$1`.
         shell = words.expanded_part(shell_text.without_shown(shell_text.without_printing(needed)))
         is_numbered = _NUMBERED.search(shell) is not None
