@@ -218,15 +218,30 @@ def _is_local(script: Script, variables: ShellVariables, multi: list[Step]) -> b
 
 
 _TRIES_AGAIN = re.compile(r"(?:while|until)\b(?!\s+(?:\S+=\S*\s+)*read\b)")
+# What a loop of any kind does where a step went well.
+_ENDS_AT_SUCCESS = re.compile(r"(?:&&|\bthen\b)\s*break\b")
 
 
 def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
     """Why a script with several steps is no run, and what to do."""
     lines = [step.command.line for step in multi]
+    calls = [] if multi[0].command.in_loop else _calls_of(script, multi[0])
+    if distinct == 1 and len(calls) > 1 and not any(own.in_loop for own in calls):
+        places = list_some([str(own.line) for own in calls], 8)
+        message = (
+            f"the function {calls[0].name} is called {plural(len(calls), 'time')} (lines {places}) "
+            "and starts the step each time, and a run has one"
+        )
+        hint = (
+            "make a script of each call and convert those, in turn; a call that only makes things "
+            "ready may be a plain line before the step, without srun: that is setup"
+        )
+        return script.refuse(lines[0], message, hint)
     if distinct == 1:
         message = "a loop starts the step more than once, and a run has one"
         hint = f"take the loop away and try its values in a sweep: `{names.CLI} sweep run`"
-        if _TRIES_AGAIN.match(script.slice(script.statements[multi[0].statement])):
+        loop = script.slice(script.statements[multi[0].statement])
+        if _TRIES_AGAIN.match(loop) or _ENDS_AT_SUCCESS.search(loop):
             hint = (
                 "take the loop away where it tries again what has failed: runPolicy.backoffLimit "
                 "says how often a run starts again"
@@ -254,14 +269,15 @@ def repeats(script: Script, step: Step) -> bool:
     """Whether a step is started more than once: in a loop, or by a function called twice."""
     if step.command.in_loop:
         return True
-    function = script.statements[step.statement].function
-    if not function:
-        return False
-    calls = _calls(script, function)
+    calls = _calls_of(script, step)
     return len(calls) > 1 or any(command.in_loop for command in calls)
 
 
-def _calls(script: Script, function: str) -> list[Command]:
+def _calls_of(script: Script, step: Step) -> list[Command]:
+    """The calls of the function that a step stands in; [] where it stands in none."""
+    function = script.statements[step.statement].function
+    if not function:
+        return []
     return [
         command
         for statement in script.statements

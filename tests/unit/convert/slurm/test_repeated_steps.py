@@ -1,0 +1,44 @@
+"""A step that a script starts more than once: why it is refused, and what to do instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
+
+
+def _refusal(*rows: str) -> tuple[str, str]:
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 --ntasks-per-node=8", *rows, ""))
+    with pytest.raises(InvalidValues) as caught:
+        job.convert(text.encode(), "train.sbatch")
+    (problem,) = caught.value.problems
+    return problem.message, problem.hint
+
+
+def test_a_function_that_is_called_twice_is_no_loop() -> None:
+    """The refusal told of one that the script has not."""
+    step = 'run() { local n=$1; shift; srun -n $n "$@"; }'
+    message, hint = _refusal(step, "run 1 python prepare.py", "run 16 python a.py")
+    assert message.startswith("the function run is called 2 times (lines 4, 5)")
+    assert "make a script of each call" in hint
+    message, _ = _refusal(step, "for n in 1 2; do run $n python a.py; done")
+    assert message.startswith("a loop starts the step")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while [ $n -lt 3 ]; do\n  srun python a.py && break\n  n=$((n+1))\ndone",
+        "for n in 1 2 3; do\n  srun python a.py && break\n  sleep 30\ndone",
+        "for n in 1 2 3; do\n  if srun python a.py; then break; fi\ndone",
+    ],
+)
+def test_a_loop_that_tries_again_is_told_of_the_runs_own_retries(loop: str) -> None:
+    """Its values are none of a sweep's."""
+    assert "runPolicy.backoffLimit" in _refusal(loop)[1]
+
+
+def test_a_loop_over_values_is_told_of_a_sweep() -> None:
+    """As it was."""
+    assert "sweep" in _refusal("for lr in 1 2; do", "  srun python a.py --lr $lr", "done")[1]
