@@ -358,6 +358,21 @@ def _is_of_one_container(job: Draft, setting: Setting) -> bool:
     return is_of_container and earlier is not None and earlier.value == setting.value
 
 
+def _outcome_of_whole_job(setting: Setting, to: str) -> tuple[Outcome, str, str]:
+    """What becomes of a step's option where the run has that of the job.
+
+    Args:
+        setting: the option.
+        to: the value that the job's own becomes; no step's does.
+    """
+    why = "the step has the whole job"
+    if setting.name == "gpus-per-task" and setting.option is not None:
+        why += f"; {setting.option.why}"
+    if setting.name == "exclude" and "$" in setting.value:
+        why = "the script knows them where it runs: write them into scheduling.avoidNodes"
+    return Outcome.CHANGED, "" if setting.name in resources.OF_JOB else to, why
+
+
 def _declare_step(job: Draft, setting: Setting) -> None:
     """The options of the srun that starts the ranks; those of the size were read with the step."""
     name = setting.name
@@ -387,8 +402,7 @@ def _declare_step(job: Draft, setting: Setting) -> None:
     elif name == "time" and not is_new:
         outcome, why = Outcome.CHANGED, "the run has the limit of the job, and its ranks no other"
     elif name in resources.OF_JOB or len(family) > 1:
-        outcome, why = Outcome.CHANGED, "the step has the whole job"
-        why += f"; {setting.option.why}" if name == "gpus-per-task" else ""
+        outcome, to, why = _outcome_of_whole_job(setting, to)
     elif name == "mpi" and setting.value != "none" and job.body.workload != "mpi":
         outcome, to = Outcome.CHANGED, ""
         why = "one process meets no others" if job.body.script else _NO_MPI

@@ -25,6 +25,8 @@ _NUMBER = r"\$(?:SLURM_(?:ARRAY_)?JOB_?ID\b|\{SLURM_(?:ARRAY_)?JOB_?ID(?::?-[^{}
 _NAME = re.compile(
     rf"[^\s\"'=:,;()]*(?:(?<=[\w./}}-]){_NUMBER}|{_NUMBER}(?=[\w./$-]))[^\s\"'=:,;()]*"
 )
+_VARIABLE = re.compile(r"SLURM_(?:ARRAY_)?JOB_?ID\b")
+_SLASHES = re.compile(r"^/{3,}")  # of a file's address: `file:///lustre/a`
 # Options that say what a run, or its folder, is called.
 _CALLED_BY = re.compile(
     r"--?(?!rdzv)[\w-]*(?:name|tag|exp|experiment|run|suffix|prefix|version|session|study|label|key|job"
@@ -57,8 +59,9 @@ def say(script: Script) -> list[Verdict]:
                 continue  # a branch of a job of another kind
             is_whole = match is not None and match[0].count("{") == match[0].count("}")
             if match is not None and is_whole and not _OF_POD.match(match[0]):
-                why = _WHY.format(match[0].removeprefix("./"))
-                return [Verdict("$SLURM_JOB_ID", Outcome.CHANGED, "", why, command.line)]
+                path = _SLASHES.sub("/", match[0]).removeprefix("./")
+                name = f"${''.join(_VARIABLE.findall(match[0])[:1])}"
+                return [Verdict(name, Outcome.CHANGED, "", _WHY.format(path), command.line)]
     return []
 
 

@@ -1,0 +1,42 @@
+"""Options and numbers of a step: the report names them as typed, and no value that is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--exclude=$(cat bad_nodes.txt)", "write them into scheduling.avoidNodes"),
+        ("--nodelist=$NODES", "the step has the whole job"),
+        ("--partition=debug", "the step has the whole job"),
+    ],
+)
+def test_an_option_of_the_jobs_that_a_step_has_points_to_no_value(option: str, why: str) -> None:
+    """The report named scheduling.avoidNodes, which the values did not have."""
+    rows = ("#!/bin/bash", "#SBATCH -N 2 --ntasks-per-node=2", f"srun {option} python a.py", "")
+    conversion = job.convert("\n".join(rows).encode(), "train.sbatch")
+    path = f"srun {option.partition('=')[0]}"
+    (verdict,) = (own for own in conversion.verdicts if own.path == path)
+    assert verdict.to == ""
+    assert why in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "path"),
+    [
+        ("export R=a${SLURM_ARRAY_JOB_ID}_b", "$SLURM_ARRAY_JOB_ID", "a${SLURM_ARRAY_JOB_ID}_b"),
+        ("export R=file:///data/i_$SLURM_JOB_ID", "$SLURM_JOB_ID", "/data/i_$SLURM_JOB_ID"),
+        ("export R=x_$SLURM_JOBID", "$SLURM_JOBID", "x_$SLURM_JOBID"),
+    ],
+)
+def test_the_number_of_a_job_is_named_as_the_script_does(row: str, name: str, path: str) -> None:
+    """And the folder by its path."""
+    rows = ("#!/bin/bash", "#SBATCH --array=1-4", row, "python a.py --name $R", "")
+    verdicts = job.convert("\n".join(rows).encode(), "train.sbatch").verdicts
+    (verdict,) = (own for own in verdicts if "of the release's name" in own.why)
+    assert verdict.path == name
+    assert verdict.why.endswith(f", as {path}")
