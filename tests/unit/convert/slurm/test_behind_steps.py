@@ -1,10 +1,11 @@
-"""Lines behind a step that remove what goes with the pod: to leave them out loses nothing."""
+"""Lines behind a step: what removes what goes with the pod loses nothing, and others are said."""
 
 from __future__ import annotations
 
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 _TASKS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
 
@@ -22,3 +23,44 @@ def test_a_list_that_removes_the_pods_own_files_loses_nothing(row: str) -> None:
     """Whether it fails or not."""
     rows = ("#!/bin/bash", _TASKS, "srun python a.py", row, "")
     assert not job.convert("\n".join(rows).encode(), "job").lost
+
+
+@pytest.mark.parametrize("step", ["srun rm -rf /tmp/data", "srun -N2 -n2 rm -r /tmp/data"])
+def test_a_step_that_removes_the_pods_own_files_is_no_second_one(step: str) -> None:
+    """A script with such a line behind its training was refused for two steps with ranks."""
+    rows = ("#!/bin/bash", _TASKS, "srun python a.py --data /tmp/data", step, "")
+    conversion = job.convert("\n".join(rows).encode(), "job")
+    assert not conversion.lost
+    assert conversion.values["command"] == ["python", "a.py", "--data", "/tmp/data"]
+    (verdict,) = (own for own in conversion.verdicts if own.path == step)
+    assert verdict.why == "the run is over when its ranks are"
+    shared = "\n".join(rows).replace("/tmp/", "/lustre/").encode()
+    with pytest.raises(InvalidValues):
+        job.convert(shared, "job")
+
+
+def test_a_step_behind_the_training_is_the_next_run() -> None:
+    """A line before the step would evaluate what is not trained yet."""
+    rows = ("#!/bin/bash", _TASKS, "srun python a.py", "srun -N1 -n1 python evaluate.py", "")
+    with pytest.raises(InvalidValues) as refusal:
+        job.convert("\n".join(rows).encode(), "job")
+    (problem,) = refusal.value.problems
+    assert "when this one has ended" in problem.hint
+    assert "before the step" not in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("row", "codes"),
+    [
+        ("if [ $? -eq 124 ]; then exit 85; fi", "85"),
+        ("[ $? -eq 0 ] || exit 3", "3"),
+        ("if [ $? -ne 0 ]; then exit 1; fi", ""),
+        ("exit $?", ""),
+    ],
+)
+def test_an_exit_code_of_the_scripts_own_is_said_to_be_gone(row: str, codes: str) -> None:
+    """Others look for it; 1 says no more than that the script failed."""
+    rows = ("#!/bin/bash", _TASKS, "srun python a.py", row, "")
+    verdicts = job.convert("\n".join(rows).encode(), "job").verdicts
+    (why,) = (own.why for own in verdicts if own.path == row)
+    assert why.partition("in place of ")[2] == codes

@@ -101,7 +101,8 @@ def read(
     steps = step_search.find(reading)
     several_steps.check_programs(script, steps)
     several_steps.check_launchers(script, reading.variables)
-    multi = side_steps.without_side(reading, [step for step in steps if step.is_multi])
+    multi = [step for step in side_steps.without_cleanups(script, steps) if step.is_multi]
+    multi = side_steps.without_side(reading, multi)
     main = several_steps.choose_main(script, reading.variables, multi)
     if main is not None:
         statement = script.statements[main.statement]

@@ -31,6 +31,7 @@ from allranks.convert.slurm.batch_script.steps import (
     mpirun,
     programs_of_folder,
     several_steps,
+    side_steps,
     srun_environment,
     srun_variables,
     torchrun_environment,
@@ -91,6 +92,11 @@ _BEFORE_CONTAINER = (
     "it stands before the container, which the pod is: write it before the program, where the "
     "image has it"
 )
+_AS_NEXT_RUN = "make it a script of its own, whose run you start when this one has ended"
+_AS_SETUP = (
+    "make it a script of its own, or a plain line (without srun) before the step, which becomes "
+    "setup and runs once in each pod"
+)
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -101,6 +107,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     statement = script.statements[main.statement]
     place = _place_of(script, main)
     main_step.statement, main_step.in_loop = main.statement, main.command.in_loop
+    steps = side_steps.without_cleanups(script, steps)
     steps = [step for step in steps if id(step.command) not in details.side]
     _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}
@@ -323,12 +330,11 @@ def _check_others(script: Script, details: StepDetails, main: Step, steps: list[
                 "run has one",
                 several_steps.how_beside(step),
             )
+        is_behind = step.command.start > main.command.start
         raise script.refuse(
             step.command.line,
             f"the script has a step besides that of line {main.command.line}, and a run has one",
-            "make it a script of its own, or a plain line (without srun) before the "
-            "step, which becomes "
-            "setup and runs once in each pod",
+            _AS_NEXT_RUN if is_behind else _AS_SETUP,
         )
 
 

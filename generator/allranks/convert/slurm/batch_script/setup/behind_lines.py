@@ -74,7 +74,8 @@ def say(script: Script, body: Body, statement: Statement) -> None:
     elif requeues and is_harmless:
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", REQUEUES)
     elif is_harmless:
-        body.say(statement.line, text, Outcome.CHANGED, "", behind_step.OVER)
+        why = behind_step.why_over(statement.commands)
+        body.say(statement.line, text, Outcome.CHANGED, "", why)
     else:
         copies = all(
             behind_step.copies_files([word.text for word in own.words]) for own in removals

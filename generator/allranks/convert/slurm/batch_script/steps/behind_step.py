@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import scanner
+from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +69,7 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
         text, line = script[command.start : command.end], max(command.line, step.line)
         texts = [token.text for token in command.words]
         if words.any_of(texts, words.ENDING) or removes_own(reading.script, texts):
-            body.say(line, text, Outcome.CHANGED, "", OVER)
+            body.say(line, text, Outcome.CHANGED, "", why_over([command]))
         elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
             body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
         elif words.any_of(texts, _FILTERS):
@@ -77,6 +79,18 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
         else:
             why = OF_FILES if copies_files(texts) else BEHIND
             body.say(line, text, Outcome.NOT_CARRIED, "", why)
+
+
+def why_over(behind: Sequence[Command]) -> str:
+    """Why commands behind a step that end the script are left out, and which exit code goes.
+
+    Args:
+        behind: the commands; 1 says no more than that the script has failed.
+    """
+    texts = [[scanner.unquote(token.text) for token in own.words] for own in behind]
+    codes = [own[1] for own in texts if own[:1] == ["exit"] and len(own) > 1]
+    codes = [code for code in codes if code.isdecimal() and int(code) > 1]
+    return f"{OVER}, with their exit code in place of {list_some(codes, 4)}" if codes else OVER
 
 
 def copies_files(texts: Sequence[str]) -> bool:
@@ -96,6 +110,7 @@ def removes_own(script: Script, texts: Sequence[str]) -> bool:
         texts: the words of a command, as typed.
     """
     rest = [scanner.unquote(text) for text in words.unwrapped(texts)]
+    rest = options.parse(rest[1:], "srun", 0)[1] if rest[:1] == ["srun"] else rest
     paths = [text for text in rest[1:] if not text.startswith("-")]
     pairs = [pair for command in script.commands for pair in shell_text.assigned_by(command)]
     contents = [

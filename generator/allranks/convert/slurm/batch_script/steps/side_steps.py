@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.steps import several_steps
+from allranks.convert.slurm.batch_script.steps import behind_step, several_steps
 from allranks.convert.slurm.batch_script.text import words
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
+    from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
@@ -28,6 +29,19 @@ _COUNTS = frozenset(
         *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
     }
 )
+
+
+def without_cleanups(script: Script, steps: list[Step]) -> list[Step]:
+    """The steps without those behind all others that remove what goes with its pod.
+
+    Args:
+        script: the script.
+        steps: its steps, in their order.
+    """
+    count = len(steps)
+    while count > 1 and behind_step.removes_own(script, steps[count - 1].words):
+        count -= 1
+    return steps[:count]
 
 
 def without_side(reading: ScriptReading, multi: list[Step]) -> list[Step]:
