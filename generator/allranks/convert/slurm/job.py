@@ -112,7 +112,7 @@ _NO_ROOT = (
 _NO_IMAGE = (
     "the script names none: this one has PyTorch alone; give one that has what the script loads"
 )
-_FOR_LAUNCHER = ", and PyTorch, whose launcher starts the run"
+_FOR_LAUNCHER = f", and PyTorch, whose launcher starts the run ({image_demands.LAUNCHER})"
 _GROUP_OF_AMD = (
     "a user other than root opens /dev/kfd and /dev/dri as one of the nodes' group for them "
     "(render, or video): name its number in security.podSecurityContext.supplementalGroups"

@@ -366,8 +366,9 @@ def test_a_branch_that_writes_a_file_is_said_to_do_so_in_each_rank() -> None:
 def test_a_script_that_names_an_image_is_not_said_to_name_none(rows: tuple[str, ...]) -> None:
     """A pod cannot use a file of it; another image stands there, and that is what is said."""
     why = "this one has PyTorch alone: give one that has what the script's has, and PyTorch"
+    needs = "(torch 1.13 or newer, on Python 3.8 or newer)"
     assert (
-        f"{why}, whose launcher starts the run"
+        f"{why}, whose launcher starts the run {needs}"
         == _verdict(_convert("#SBATCH -n1", *rows), "the image").why
     )
     assert "names none" in _verdict(_convert("#SBATCH -n1", "python a.py"), "the image").why

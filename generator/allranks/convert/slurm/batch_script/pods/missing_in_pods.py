@@ -137,6 +137,8 @@ _SCRIPT_BESIDE = (
     "setup is a file of its own: the script is /etc/allranks/script there, without its directives "
     "and the lines of setup: write that path, or take the line out"
 )
+# The path of the script, as typed.
+_OWN_PATH = re.compile(r"\$(?:0\b|\{0[^0-9}]*\}|BASH_SOURCE\b|\{BASH_SOURCE\b[^{}]*\})")
 # The folder of the script, which Slurm runs as a copy; and a variable whose default it is.
 _FOLDER_OF_SCRIPT = re.compile(
     r"(?:\$\{(?P<name>[A-Za-z_]\w*):?-[\"']?\$\([^)]*?)?"
@@ -482,15 +484,22 @@ def _say_own_path(script: Script, body: Body) -> None:
         if line:
             why = _SCRIPT_BESIDE if body.script else _NO_SCRIPT
             why = _FOLDER_BESIDE if _FOLDER_OF_SCRIPT.search(own) else why
-            body.say(line, "$0", Outcome.NOT_CARRIED, "", why)
+            body.say(line, _own_path(text, line), Outcome.NOT_CARRIED, "", why)
     elif (match := _FOLDER_OF_SCRIPT.search(in_script)) is not None:
         line = words.line_with(text, _FOLDER_OF_SCRIPT.search)
         name = match["name"]
         outcome = Outcome.NOT_CARRIED if name else Outcome.CHANGED
-        body.say(line, f"${name or 0}", outcome, f"env.{name}" if name else "", _NO_FOLDER)
+        path = f"${name}" if name else _own_path(text, line)
+        body.say(line, path, outcome, f"env.{name}" if name else "", _NO_FOLDER)
     elif _COPIES_SCRIPT.search(words.expanded_part(body.script)):
         line = script.line_with(_COPIES_SCRIPT.search)
-        body.say(line, "$0", Outcome.CHANGED, "", _COPY_OF_SCRIPT)
+        body.say(line, _own_path(script.text, line), Outcome.CHANGED, "", _COPY_OF_SCRIPT)
+
+
+def _own_path(text: str, line: int) -> str:
+    """What a line of a script calls the script: ``$0``, ``${BASH_SOURCE[0]}``."""
+    match = _OWN_PATH.search(text.split("\n")[line - 1])
+    return match[0] if match is not None else "$0"
 
 
 def _has_text_of_shell(script: Script, command: Sequence[str]) -> bool:
