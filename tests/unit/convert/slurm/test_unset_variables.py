@@ -365,3 +365,22 @@ def test_a_variable_that_another_of_who_submits_may_set_is_taken_from_there() ->
     verdicts = job.convert(f"#!/bin/bash\n#SBATCH -n 1\n{rows}".encode(), "job").verdicts
     [why] = [own.why for own in verdicts if own.path == "$V"]
     assert why.startswith("the script takes it from who submits")
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("srun apptainer exec a.sif bash -c '$WITH; python a.py'", "the image does not set it"),
+        ("srun --container-image=a/b bash -c 'python a.py $WITH'", "the image does not set it"),
+        ('srun apptainer exec a.sif bash -c "$WITH; python a.py"', "of who submits"),
+        ("srun bash -c '$WITH; python a.py'", "of who submits"),
+    ],
+)
+def test_a_variable_that_a_containers_shell_alone_reads_may_be_the_images(
+    step: str, why: str
+) -> None:
+    """It was said to be of who submits, as one that the script's shell reads."""
+    text = f"#!/bin/bash\n#SBATCH -n 2\n{step}\n"
+    verdicts = job.convert(text.encode(), "job.sbatch").verdicts
+    (verdict,) = (own for own in verdicts if own.path == "$WITH")
+    assert why in verdict.why

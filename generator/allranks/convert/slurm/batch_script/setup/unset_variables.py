@@ -22,7 +22,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.scanner import Command, Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
 
@@ -98,6 +98,10 @@ _NOT_ALONE = (
 )
 _ALL_OF_TMP = re.compile(r"\$\{?(?:SLURM_)?TMPDIR\}?[\"']?/\*")
 _OF_ANY_MODULE = re.compile(r"^(?:EB|MKLROOT$|TACC_|HPC_|SOFT|MODULE)")
+_OF_IMAGE = (
+    "the container's shell alone reads it, and the script does not set it: write it into env where "
+    "the image does not set it itself"
+)
 _OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
@@ -407,7 +411,28 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
                 f"{origin} may set it, which is not read here: write it into env where that "
                 "does not set it in a pod"
             )
+        elif not tried and _is_of_image(script, name):
+            why = _OF_IMAGE
         body.say(line, f"${name}", Outcome.NOT_CARRIED, to, why)
+
+
+def _is_of_image(script: Script, name: str) -> bool:
+    """Whether a variable is read by a container's shell alone: ``apptainer exec … sh -c '$A'``."""
+    reads = re.compile(rf"\$\{{?{name}\b")
+    texts = [
+        token.text
+        for command in script.commands
+        if any(map(_starts_container, command.words))
+        for token in command.words
+        if token.text.startswith("'")
+    ]
+    count = sum(len(reads.findall(text)) for text in texts)
+    return 0 < count == len(reads.findall(words.without_comments(script.text)))
+
+
+def _starts_container(word: Token) -> bool:
+    text = scanner.unquote(word.text)
+    return words.base(text) in words.CONTAINERS or text.startswith("--container-image")
 
 
 def _is_set_by_option(script: Script, body: Body, name: str) -> bool:
