@@ -127,3 +127,26 @@ def test_a_question_for_an_interface_of_a_node_is_named(
     text = "\n".join(("#!/bin/bash", "#SBATCH -n 1", *rows, ""))
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     assert any("a pod has the interface eth0" in own.why for own in verdicts) is is_named
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun bash -c 'export UCX_NET_DEVICES=mlx5_0:1; exec python a.py'",),
+        (
+            "srun bash -c 'case $SLURM_LOCALID in 0) N=mlx5_0;; *) N=mlx5_1;; esac",
+            "export UCX_NET_DEVICES=$N:1",
+            "exec python a.py'",
+        ),
+        (
+            "if [ -e /a ]; then N=mlx5_0; else N=mlx5_1; fi",
+            "export UCX_NET_DEVICES=$N:1",
+            "srun python a.py",
+        ),
+        ("srun apptainer exec a.sif sh -c 'UCX_NET_DEVICES=mlx5_0:1 python a.py'",),
+    ],
+)
+def test_an_adapter_in_the_text_of_a_shell_or_a_variable_is_named(rows: tuple[str, ...]) -> None:
+    """As one in the script itself."""
+    (verdict,) = _named(_convert(_NODES, *rows))
+    assert verdict.path.startswith("UCX_NET_DEVICES=")

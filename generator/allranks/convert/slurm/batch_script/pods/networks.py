@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -99,11 +99,12 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
     """
     verdicts: dict[str, Verdict] = {}
     for command in script.commands:
-        for path, name, text in _settings(command):
-            value = words.resolve(text, variables.constants) or scanner.unquote(text)
-            why = _why(name, value) if value else ""
-            if why and name not in verdicts:
-                verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+        for own in (command, *_of_shell(command)):
+            for path, name, text in _settings(own):
+                values = _values(variables, text, _text_of_shell(command))
+                why = next(filter(None, (_why(name, value) for value in values if value)), "")
+                if why and name not in verdicts:
+                    verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
         texts = [scanner.unquote(word.text) for word in command.words]
         of_git = _PROXY_OF_GIT.match(" ".join(texts)) if "http.proxy" not in verdicts else None
         if of_git is not None:
@@ -119,6 +120,36 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
         if _has_no_index(command) and "pip" not in verdicts:
             verdicts["pip"] = Verdict("--no-index", Outcome.CHANGED, "", _NO_PACKAGES, command.line)
     return [*verdicts.values()]
+
+
+def _text_of_shell(command: Command) -> str:
+    """The text of ``bash -c "…"``, also behind an srun or in a container; "" for none."""
+    texts = [word.text for word in command.words]
+    at = next((n for n, text in enumerate(texts) if words.base(text) in shell_text.SHELLS), None)
+    return "" if at is None else shell_text.shell_text(texts[at:]) or ""
+
+
+def _of_shell(command: Command) -> list[Command]:
+    """The commands of such a text."""
+    return shell_text.commands_of(_text_of_shell(command))
+
+
+def _values(variables: ShellVariables, text: str, inner: str) -> list[str]:
+    """What a setting may be, for all that its variable is set to: ``$NIC:1``.
+
+    Args:
+        variables: what the script's variables hold.
+        text: the setting, as typed.
+        inner: the text of another shell that it stands in; "" for none.
+    """
+    value = words.resolve(text, variables.constants)
+    if value is not None:
+        return [value]
+    names = [name for name, _ in words.variables(text)]
+    contents = [*variables.contents.get(names[0], ())] if len(names) == 1 else []
+    contents += re.findall(rf"(?<!\w){names[0]}=([\w.:,-]+)", inner) if len(names) == 1 else []
+    puts = [words.resolve(text, {names[0]: scanner.unquote(own)}) for own in contents]
+    return [*filter(None, puts), scanner.unquote(text)]
 
 
 def _question(script: Script, variables: ShellVariables, command: Command) -> tuple[str, str]:
