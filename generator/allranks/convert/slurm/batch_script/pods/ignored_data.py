@@ -70,6 +70,7 @@ _TABLE = re.compile(
 )
 # An option whose single word is a name that the program knows: `--dataset custom_dataset`.
 _KEY = re.compile(r"(?i)-{1,2}[\w.-]*datasets?(?:[_-]?name)?")
+_AS_OPTION = "--data"  # what is copied before a program is judged as what that is told of
 _SHORT = len("-d")
 _MOST = 3
 
@@ -89,6 +90,8 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         command, texts = sent.command, sent.texts
         is_idle = words.any_of(texts, sent_commands.IDLE) and command.name not in _SETTING
         named = [] if is_idle else [*_named_paths(command, texts, variables)]
+        for started in [] if sent.has_trained else started_words.programs(command):
+            named += _copied_paths(started, variables)
         for started in started_words.of(command)[1:]:
             named += _named_paths(None, started, variables)
         for name, path in named:
@@ -113,6 +116,14 @@ def is_of_data(folder: str) -> bool:
         folder: the name.
     """
     return _DATA.fullmatch(folder) is not None
+
+
+def _copied_paths(texts: list[str], variables: ShellVariables) -> list[tuple[str, str]]:
+    """The paths that words copy to where programs read them: ``cp -r data $TMPDIR``."""
+    if not texts or words.base(texts[0]) not in ("cp", "rsync"):
+        return []
+    paths = [text for text in texts[1:] if not text.startswith("-")]
+    return [(_AS_OPTION, variables.resolved(path)) for path in paths[:-1]]
 
 
 def _named_paths(
