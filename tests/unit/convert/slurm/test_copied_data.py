@@ -17,6 +17,7 @@ def _paths_of_data(*rows: str) -> list[str]:
     ("row", "path"),
     [
         ("cp -r data /tmp/work", "data"),
+        ('cp -r data "$TMPDIR"/', "data"),
         ("cp -r $SLURM_SUBMIT_DIR/data /tmp/work", "$SLURM_SUBMIT_DIR/data"),
         ("rsync -a datasets/imagenet/ $TMPDIR/", "datasets/imagenet"),
         ("srun -N2 -n2 cp weights.pth /tmp/", "weights.pth"),

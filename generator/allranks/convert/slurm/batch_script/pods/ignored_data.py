@@ -75,7 +75,7 @@ _SHORT = len("-d")
 _MOST = 3
 
 
-def say(script: Script, variables: ShellVariables) -> list[Verdict]:
+def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     """The data in the folder that is sent which lines read, or set variables to, a line for each.
 
     Of many three are enough. Where it is known what is sent, the rule that keeps each out is said,
@@ -84,6 +84,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
     Args:
         script: the script.
         variables: what its variables hold.
+        code: what runs in a pod; a copy that is not in it is said by others.
     """
     verdicts: dict[str, Verdict] = {}
     for sent in sent_commands.walk(script, variables):
@@ -91,7 +92,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         is_idle = words.any_of(texts, sent_commands.IDLE) and command.name not in _SETTING
         named = [] if is_idle else [*_named_paths(command, texts, variables)]
         for started in [] if sent.has_trained else started_words.programs(command):
-            named += _copied_paths(started, variables)
+            named += _copied_paths(started, variables, code)
         for started in started_words.of(command)[1:]:
             named += _named_paths(None, started, variables)
         for name, path in named:
@@ -118,12 +119,13 @@ def is_of_data(folder: str) -> bool:
     return _DATA.fullmatch(folder) is not None
 
 
-def _copied_paths(texts: list[str], variables: ShellVariables) -> list[tuple[str, str]]:
+def _copied_paths(texts: list[str], variables: ShellVariables, code: str) -> list[tuple[str, str]]:
     """The paths that words copy to where programs read them: ``cp -r data $TMPDIR``."""
     if not texts or words.base(texts[0]) not in ("cp", "rsync"):
         return []
     paths = [text for text in texts[1:] if not text.startswith("-")]
-    return [(_AS_OPTION, variables.resolved(path)) for path in paths[:-1]]
+    is_in_pod = bool(paths) and paths[-1] in re.sub(r"[\"']", "", code)
+    return [(_AS_OPTION, variables.resolved(path)) for path in paths[:-1] if is_in_pod]
 
 
 def _named_paths(

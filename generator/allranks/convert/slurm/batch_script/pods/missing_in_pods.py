@@ -242,7 +242,7 @@ def say(reading: ScriptReading, code: str) -> None:
         *sent_environments.say(script, reading.variables),
         *run_environments.say(script, reading.variables),
         *unsent_folders.say(script, reading.variables, code),
-        *ignored_data.say(script, reading.variables),
+        *ignored_data.say(script, reading.variables, code),
         *python_path.say(script, body),
     ]
     body.verdicts += [*servers.say(script), *node_settings.say(script), *variable_files.say(script)]
