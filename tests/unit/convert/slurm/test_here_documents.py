@@ -155,3 +155,12 @@ def test_a_script_that_a_function_writes_stays_as_it_is() -> None:
     rows = ("write() {", "cat > b.sh <<'EOF'", "#SBATCH -n 1", line, "EOF", "}", "write")
     text = "\n".join(("#!/bin/bash", "#SBATCH -N 1", *rows, "python a.py", ""))
     assert line in job.convert(text.encode(), "job").values["script"]
+
+
+def test_a_line_of_a_document_that_becomes_setup_is_named_as_typed() -> None:
+    """With its own line; the report had that of the step, and `.` in place of `source`."""
+    rows = ("#!/bin/bash", "#SBATCH -N 2 --gpus-per-node=2", "srun bash <<'EOT'")
+    rows += ("source venv/bin/activate", "torchrun --nnodes 2 a.py", "EOT", "")
+    verdicts = job.convert("\n".join(rows).encode(), "job.sbatch").verdicts
+    assert 4 in [own.line for own in verdicts if own.path == "source venv/bin/activate"]
+    assert not [own for own in verdicts if own.path.startswith(". ")]

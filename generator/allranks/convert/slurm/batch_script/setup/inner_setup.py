@@ -84,7 +84,25 @@ def _edits(reading: ScriptReading, text: str, to: str, line: int) -> list[tuple[
         earlier.append(command)
         path = text[command.start : command.end]
         if why and (shell_text.short(path), why) not in named:
-            own_line = line + command.line if to == "script" else line
+            own_line = line + command.line
+            if to != "script":
+                path, own_line = _as_typed(reading, path, line)
             reading.body.say(own_line, path, Outcome.CHANGED, to, why)
         edits += setup_edits.of_module(command)
     return edits
+
+
+def _as_typed(reading: ScriptReading, path: str, line: int) -> tuple[str, int]:
+    """A command of a step's text as the script has it, and its line.
+
+    Args:
+        reading: the script.
+        path: the command, where ``.`` stands for ``source``.
+        line: that of the step, for a command that is not as it was.
+    """
+    typed = [f"source {path[2:]}", path] if path.startswith(". ") else [path]
+    for number, row in enumerate(reading.script.lines[line - 1 :], line):
+        for text in typed:
+            if text in row:
+                return text, number
+    return path, line
