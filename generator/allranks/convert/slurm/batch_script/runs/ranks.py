@@ -119,11 +119,12 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
     main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    for number in sorted(step_statements):
+        other = script.statements[number]
+        body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
     setup = []
     for number, other in enumerate(script.statements[:place]):
-        if number in step_statements:
-            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
-        elif number != main.statement:
+        if number not in {*step_statements, main.statement}:
             text = setup_lines.text_of(reading, other, is_single=False)
             setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
     rank_sizes.put_size(reading, main, program)
@@ -146,9 +147,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         mpi_ranks.tell_mpi_hosts(reading, place)
     _say_step(reading, main, program)
     for number, other in enumerate(script.statements[place + 1 :], place + 1):
-        if number in step_statements:
-            body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)
-        else:
+        if number not in step_statements:
             behind_lines.say(script, body, other)
     _say_images(details, body, main)
     srun_environment.say(reading, main)
