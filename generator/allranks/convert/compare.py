@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
@@ -30,6 +30,7 @@ from allranks.convert.image_names import pull_policy
 from allranks.convert.pod_template import is_of_person
 from allranks.convert.pods import TRAINER, is_set_by_job
 from allranks.errors import InputError
+from allranks.humanize import list_some
 from allranks.k8s import quantity
 from allranks.k8s.fields import as_text, count, items, mapping, text, texts
 
@@ -73,16 +74,19 @@ class Difference:
         setting: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
         theirs: what the original's pods have.
         ours: what the release's pods have.
+        pods: which of the original's pods have it; "" for all of the role.
     """
 
     role: str
     setting: str
     theirs: str
     ours: str
+    pods: str = ""
 
     def __str__(self) -> str:
         """The difference as a sentence."""
-        return f"{self.role}: {self.setting}: {self.theirs} there, {self.ours} here"
+        there = f"there in {self.pods}" if self.pods else "there"
+        return f"{self.role}: {self.setting}: {self.theirs} {there}, {self.ours} here"
 
     def as_dict(self) -> dict[str, str]:
         """The JSON form."""
@@ -91,6 +95,7 @@ class Difference:
             "what": self.setting,
             "theirs": self.theirs,
             "ours": self.ours,
+            **({"pods": self.pods} if self.pods else {}),
         }
 
 
@@ -142,12 +147,23 @@ def differences(
             continue
         result += _ranks(role, pods[0], world)
         result += _ranks_here_alone(role, pods, world)
-        kinds: set[str] = set()
-        for pod in pods:
-            if (key := repr(pod.template)) not in kinds:
-                kinds.add(key)
-                result += _of_templates(role, pod, template)
-    return list(dict.fromkeys(result))
+        result += _of_pods(role, pods, template)
+    return result
+
+
+def _of_pods(
+    role: str, pods: Sequence[original.OriginalPod], template: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """What pods of a role have otherwise, and which of them where they are not all alike."""
+    kinds: dict[str, list[original.OriginalPod]] = {}
+    for pod in pods:
+        kinds.setdefault(repr(pod.template), []).append(pod)
+    names_of: dict[Difference, list[str]] = {}
+    for alike in kinds.values():
+        for difference in dict.fromkeys(_of_templates(role, alike[0], template)):
+            names_of.setdefault(difference, []).extend(pod.name for pod in alike)
+    for difference, own in names_of.items():
+        yield difference if len(own) == len(pods) else replace(difference, pods=list_some(own, 1))
 
 
 def _with_entrypoint(

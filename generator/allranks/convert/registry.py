@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from allranks.convert import (
     appdef_names,
     configmap_files,
+    host_ports,
     kubeflow_pod_names,
     label_selectors,
     managed_by,
     master_services,
     missing_volumes,
     misspelt_keys,
+    operator_containers,
     related_objects,
     retry_limits,
     unknown_fields,
@@ -399,6 +401,8 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = configmap_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     conversion = managed_by.checked(conversion, document.data)
+    conversion = host_ports.noted(conversion)
+    conversion = operator_containers.noted(conversion, document.group, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts
     )

@@ -359,3 +359,15 @@ def test_a_launchers_way_to_its_workers_is_the_charts() -> None:
     key, agent = "/etc/allranks-ssh/ssh-privatekey", "/etc/allranks/rsh.sh"
     args = ["bash", "-c", f"cp {key} /k; {agent} h ls; mpirun ./a"]
     assert [] == compare.differences([theirs], [_release({"args": args}, "launcher")])
+
+
+def test_a_difference_of_some_pods_names_them() -> None:
+    """Of a master and its workers, which are one role here, one alone may have it."""
+    pods = [
+        replace(_original({"command": ["a"], "image": f"{tag}:1"}), name=f"j-{tag}", index=index)
+        for index, tag in enumerate(("master", "worker"))
+    ]
+    ours = _release({"args": ["a"], "image": "worker:1"})
+    ours["spec"]["completions"] = 2
+    texts = [str(item) for item in compare.differences(pods, [ours])]
+    assert ["node: image: master:1 there in j-master, worker:1 here"] == texts

@@ -5,6 +5,7 @@ It is long, as each test has the job that it is about.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -622,3 +623,20 @@ def test_a_number_of_processes_that_a_config_map_says(source: str) -> None:
     unknown = _with_config("", source)
     assert "procsPerNode" not in unknown.values
     assert any("is not known here" in note for note in unknown.notes)
+
+
+@pytest.mark.parametrize("name", ["pytorch", "main"])
+def test_a_job_that_its_operator_refuses_is_said(name: str) -> None:
+    """It had no pods, whatever is said of them; of objects of other kinds nobody asks that."""
+    text = json.dumps(job({"command": ["torchrun", "t.py"]})).replace('"pytorch"', f'"{name}"')
+    notes = converted.text_as_jobs(text).conversions[0].notes
+    assert (name == "main") == any("has no container named pytorch" in note for note in notes)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_pods_on_their_nodes_network_have_a_node_each(replicas: int) -> None:
+    """Each opens the port of the rendezvous, which a node has once."""
+    data = job({"command": ["torchrun", "t.py"]}, Worker={"replicas": replicas})
+    data["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["hostNetwork"] = True
+    notes = converted.text_as_jobs(json.dumps(data)).conversions[0].notes
+    assert (replicas == 2) == any("each opens torchrun.port there" in note for note in notes)
