@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What the options are called that say how many CPUs a task has, how many tasks a node has, and how
 # many there are at all.
 CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
+# With one of these even one CPU is what the job asks for, and not what a site gives it.
+CPUS_ASKED_FOR = CPUS_PER_TASK | {"cpus-per-gpu"}
 TASKS_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 COUNTING_TASKS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu", "gpus-per-task"}
 # The options that say how many CPUs a job has.

@@ -69,6 +69,7 @@ def test_a_program_of_a_cloud_looks_for_its_key_at_home(row: str, program: str) 
         (("#SBATCH -c 4 --gpus=1",), "4"),
         (("#SBATCH -c 8", "srun -c 2 python b.py"), "2"),
         (("#SBATCH --mem=4G",), None),
+        (("#SBATCH --gpus-per-node=1 --cpus-per-gpu=1",), "1"),
         (("#SBATCH -c 4 --gpus=2",), None),  # it may start a process for each, with as many threads
         (("#SBATCH -c 4 --exclusive",), None),
         (("#SBATCH -c 4", "export OMP_NUM_THREADS=2"), "2"),
@@ -90,6 +91,7 @@ def test_a_program_has_the_threads_of_its_job(rows: tuple[str, ...], threads: st
         (("--gpus=2", "accelerate launch a.py"), False),
         (("--gpus=2 --exclusive", "python a.py"), False),
         (("--gpus=1", "python a.py"), False),
+        (("--gpus=2", "python -m torch.distributed.launch --nproc_per_node=1 a.py"), True),
     ],
 )
 def test_threads_that_nobody_counts_are_named(rows: tuple[str, ...], *, is_named: bool) -> None:

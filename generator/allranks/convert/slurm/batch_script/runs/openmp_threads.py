@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.runs import unread_programs
 from allranks.convert.slurm.batch_script.text import shell_text, words
-from allranks.convert.slurm.options import CPUS_OF_JOB, CPUS_PER_TASK
+from allranks.convert.slurm.options import CPUS_ASKED_FOR, CPUS_OF_JOB, CPUS_PER_TASK
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # What gives each of its ranks one thread, in a pod as elsewhere, where nobody says how many.
 _LAUNCHER = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|launch|lightning")
-_MAY_LAUNCH = (
+MAY_LAUNCH = (
     "OpenMP counts the node's CPUs in a pod, and counted the job's ({}) in Slurm: set "
     "OMP_NUM_THREADS in env, where the program starts no ranks itself"
 )
@@ -41,9 +41,9 @@ def put(reading: ScriptReading, steps: list[Step]) -> None:
     sruns = [step for step in steps if step.is_srun and step.words]
     cpus = max((step.size.cpus_per_task or 0 for step in sruns), default=0)
     cpus = cpus or size.cpus_per_node or 0
-    is_bound = cpus > 1 or (cpus > 0 and "cpus-per-task" in options)
+    is_bound = cpus > 1 or (cpus > 0 and bool(options & CPUS_ASKED_FOR))
     if is_bound and may_launch and not _LAUNCHER.search(text):
-        body.notes.append(_MAY_LAUNCH.format(cpus))
+        body.notes.append(MAY_LAUNCH.format(cpus))
     elif is_bound and not may_launch:
         body.env["OMP_NUM_THREADS"] = str(cpus)
         line = _line_of_cpus(script, sruns, cpus)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from allranks.convert import commands, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
-from allranks.convert.slurm.batch_script.runs import mpi_ranks
+from allranks.convert.slurm.batch_script.runs import mpi_ranks, openmp_threads
 from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
-from allranks.convert.slurm.options import COUNTING_TASKS
+from allranks.convert.slurm.options import COUNTING_TASKS, CPUS_ASKED_FOR
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
@@ -168,9 +168,11 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         # torchrun says nothing of the threads of one rank, which may start others on several GPUs.
         size = reading.script.size
         is_alone = (size.gpus_per_node or size.gpus or 0) <= 1 and not reading.main_step.may_launch
-        is_alone &= reading.body.workload != "mpi"
-        is_counted = "cpus-per-task" in options or cpus > 1
-        if not (is_alone and is_counted and cpus) or "exclusive" in options:
+        is_counted = cpus > 1 or (cpus == 1 and bool(options & CPUS_ASKED_FOR))
+        if not is_counted or "exclusive" in options or reading.body.workload == "mpi":
+            return
+        if not is_alone:
+            reading.body.notes.append(openmp_threads.MAY_LAUNCH.format(cpus))
             return
         otherwise = "a pod has the node's"
     if "exclusive" in options and reading.script.size.cpus_per_task is None:
