@@ -300,6 +300,15 @@ def _before(text: str) -> tuple[str, set[str]]:
     return (text, set()) if match is None else (text[: match.start()], set(match[0].split()))
 
 
+def is_timed(text: str) -> bool:
+    """Whether what stands before a command ends with a shell's own `time`.
+
+    Args:
+        text: a script up to the command.
+    """
+    return "time" in _before(text)[1]
+
+
 def _with_profile(result: Program, own: tuple[str, ...]) -> Program:
     """A program that a shell starts which reads a person's files first: they may say where it is.
 

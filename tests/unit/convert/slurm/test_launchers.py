@@ -533,3 +533,10 @@ def test_ranks_that_shared_a_gpu_are_said_of_the_option_that_counts_them(
     [loss] = conversion.lost
     assert (path, "procsPerNode") == (loss.path, loss.to)
     assert "4 ranks of a node shared 1 GPU" in loss.why
+
+
+@pytest.mark.parametrize("front", ["time ", "time -p ", ""])
+def test_the_time_of_a_step_is_said_to_be_left_out(front: str) -> None:
+    """A shell's own word in front of a launcher, which is taken off."""
+    conversion = _convert("#SBATCH --gpus=2", f"{front}torchrun --nproc_per_node=2 a.py")
+    assert bool(front) == any("`time` is left out" in own.why for own in conversion.verdicts)

@@ -210,14 +210,14 @@ def _size_torchrun(
     processes = program.options.get("nproc-per-node", "1")
     count = _processes(reading.script, reading.variables, processes)
     body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+    flag = "--num_gpus" if is_deepspeed else "--nproc-per-node"
     if "nproc-per-node" in program.options:
-        flag = "--num_gpus" if is_deepspeed else "--nproc-per-node"
         body.procs_option = f"{flag} {processes}", line
     if count is None and processes not in ("gpu", "auto", "cpu"):
         names_of = {name for name, _ in words.variables(processes)}
         is_set = names_of <= reading.variables.set_names | words.ALWAYS | set(body.env)
         why = _IN_POD_ALONE if is_set else _NOT_SET
-        path = f"--nproc-per-node {processes}"
+        path = f"{flag} {processes}"
         body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
     if nnodes and nodes is None:

@@ -239,7 +239,10 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     body = reading.body
     line = main.command.line
     text = reading.script.text[main.command.start : main.command.end]
-    why = "; ".join(step_changes.reasons(main, program)) or "each rank runs it"
+    reasons = step_changes.reasons(main, program)
+    if commands.is_timed(reading.script.text[: main.command.start]):
+        reasons = [*dict.fromkeys([*reasons, commands.UNTIMED])]
+    why = "; ".join(reasons) or "each rank runs it"
     body.say(line, text, Outcome.CHANGED, "command", why)
     _say_environment(reading.script, body, main, program)
     _say_world_size(reading, main, program)
