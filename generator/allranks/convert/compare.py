@@ -49,6 +49,8 @@ _OUR_ENV = re.compile(
     r"|K_MPI_JOB_ROLE|TF_CONFIG|DMLC_.*|MASTER_.*|RANK|WORLD_SIZE|NVIDIA_VISIBLE_DEVICES"
     r"|NVIDIA_DRIVER_CAPABILITIES|JOB_COMPLETION_INDEX|LOCAL_RANK|MPI_.*"
 )
+# The key of mpirun's list of hosts in the mpi chart's ConfigMap.
+_HOSTFILE_KEY = "hostfile"
 # The first word of a pod of the elastic chart: how it is started.
 _STARTERS = ("follow", "exec", "elastic_worker")
 _ALIKE = {names.ROLE_NODE, names.ROLE_TRIAL}
@@ -70,7 +72,7 @@ class Difference:
     """Something that two kinds of pods do not have alike.
 
     Attributes:
-        role: the role of the pods, as it is called here.
+        role: the role of the pods, as it is called here; "" for all of the run's.
         setting: what differs: ``image``, ``env EPOCHS``, ``mount /data``.
         theirs: what the original's pods have.
         ours: what the release's pods have.
@@ -86,7 +88,8 @@ class Difference:
     def __str__(self) -> str:
         """The difference as a sentence."""
         there = f"there in {self.pods}" if self.pods else "there"
-        return f"{self.role}: {self.setting}: {self.theirs} {there}, {self.ours} here"
+        head = ": ".join(filter(None, (self.role, self.setting)))
+        return f"{head}: {self.theirs} {there}, {self.ours} here"
 
     def as_dict(self) -> dict[str, str]:
         """The JSON form."""
@@ -148,7 +151,37 @@ def differences(
         result += _ranks(role, pods[0], world)
         result += _ranks_here_alone(role, pods, world)
         result += _of_pods(role, pods, template)
-    return result
+    return [*result, *_hostfiles(originals, objects)]
+
+
+def setups(theirs: str, ours: str) -> list[Difference]:
+    """What runs before the command has otherwise, as far as texts say it.
+
+    Args:
+        theirs: the setup that is made of the original's command.
+        ours: the release's.
+    """
+    pair = [text.strip() for text in (theirs, ours)]
+    own = [commands.as_shell([text]) if text else _NONE for text in pair]
+    return [] if pair[0] == pair[1] else [Difference("", "setup", *own)]
+
+
+def _hostfiles(
+    originals: Sequence[original.OriginalPod], objects: Iterable[Manifest]
+) -> Iterator[Difference]:
+    """The slots of mpirun's hosts, and how they are written: each MPI reads its own form."""
+    theirs = next(
+        (pod.files[mpi_hosts.HOSTFILE] for pod in originals if mpi_hosts.HOSTFILE in pod.files), ""
+    )
+    ours = next((own for item in objects if (own := text(item, "data", _HOSTFILE_KEY))), "")
+    forms = [_slots(lines) for lines in (theirs, ours)]
+    if theirs and ours and forms[0] != forms[1]:
+        yield Difference(names.ROLE_LAUNCHER, mpi_hosts.HOSTFILE, *forms)
+
+
+def _slots(lines: str) -> str:
+    """What a file of hosts says of each, without its name."""
+    return ", ".join(re.sub(r"^[^\s:]+", "HOST", line) for line in lines.splitlines() if line)
 
 
 def _of_pods(
@@ -209,7 +242,7 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # What the command says of the nodes wins over the controller; torchrun's own default is one.
     nnodes = program.options.get("nnodes", variables.get(names.ENV_NODES, "1"))
-    nnodes = "1" if "standalone" in program.options else nnodes
+    nnodes = "1" if "standalone" in program.options or program.is_alone else nnodes
     least, most = (references.number(end, variables) for end in references.ends(nnodes))
     if most and not (least and least <= nodes < most):  # of a range, those that there are
         nodes = most

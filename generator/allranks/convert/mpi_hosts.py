@@ -28,7 +28,7 @@ _VOLCANO_HOSTS = r"VC_\w+_HOSTS"
 _OF_PLUGIN = re.compile(r"\$[{(]?MPI_HOST\b")  # what the plugin mpi tells its master
 _OF_VOLCANO = re.compile(r"\bVC_\w+_(?:HOSTS|NUM)\b|/etc/volcano/")
 # The chart's own list, which horovodrun has to be told of: it starts its ranks in its pod else.
-_HOSTFILE = "/etc/mpi/hostfile"
+HOSTFILE = "/etc/mpi/hostfile"
 _LAUNCHER: FieldPath = (
     *("spec", "mpiReplicaSpecs", "Launcher", "template", "spec"),
     "containers",
@@ -132,9 +132,9 @@ def words_without_hosts(words: Sequence[str]) -> list[str]:
     texts = [without_hosts(word) for word in words]
     for index, text in enumerate(texts):
         if re.fullmatch(rf"{_HOST_OPTIONS}={_VALUE}", text):
-            texts[index] = f"--hostfile={_HOSTFILE}"
+            texts[index] = f"--hostfile={HOSTFILE}"
         elif index and re.fullmatch(_VALUE, text) and re.fullmatch(_HOST_OPTIONS, words[index - 1]):
-            texts[index - 1 : index + 1] = ["--hostfile", _HOSTFILE]
+            texts[index - 1 : index + 1] = ["--hostfile", HOSTFILE]
     return texts
 
 
@@ -178,7 +178,7 @@ def without_hosts(text: str) -> str:
         text = text[:start] + text[end:]
     names = "|".join((*map(re.escape, variables), _VOLCANO_HOSTS))
     of_horovod = any(command.program == "horovodrun" for command in parsed)
-    own = f" --hostfile {_HOSTFILE}" if of_horovod else ""
+    own = f" --hostfile {HOSTFILE}" if of_horovod else ""
     value = rf'(?:"?\$\{{?(?:{names})\}}?"?|/etc/volcano/\S+)'
     return re.sub(rf"\s{_HOST_OPTIONS}[= ]\s*{value}(?=\s|;|$)", own, text)
 

@@ -473,8 +473,25 @@ def check(
     text = render.manifests(prepared, binary.find(chart.helm or None), release, namespace)
     objects = [item for item in load.load_all(text) if isinstance(item, dict)]
     differences = compare.differences(theirs, objects, entrypoint)
+    differences += compare.setups(_setup_of(document, context, entrypoint), _setup_in(values))
     note = _OF_TRIAL if document.kind in _SEARCHES else ""
     return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
+
+
+def _setup_of(
+    document: registry.Document, context: registry.Context, entrypoint: tuple[str, ...]
+) -> str:
+    """What of a job's command becomes setup; "" where it is not converted."""
+    try:
+        conversion = registry.convert_document(document, replace(context, entrypoint=entrypoint))
+    except InputError:
+        return ""
+    return text(conversion.values, "setup")
+
+
+def _setup_in(values: str) -> str:
+    """The setup of a values file."""
+    return text(load.load(files.read_text(values), values).data, "setup")
 
 
 def _checked_job(

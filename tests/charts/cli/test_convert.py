@@ -262,6 +262,19 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     ) == (process.returncode, process.stdout.splitlines())
 
 
+def test_another_setup_is_a_difference(cli: Any) -> None:
+    """What stands before torchrun in a script is the setup of the values."""
+    script = '["bash", "-c", "pip install a\\ntorchrun --nnodes=2 t.py"]'
+    (cli.cwd / "job.yaml").write_text(PLAIN.replace("[python, t.py]", script), encoding="utf-8")
+    cli("convert", "job.yaml", "-o", "values.yaml")
+    assert 0 == cli("convert", "--check", "values.yaml", "job.yaml").returncode
+    values = (cli.cwd / "values.yaml").read_text(encoding="utf-8")
+    cli.write(values.replace("pip install a", "pip install b"))
+    process = cli("convert", "--check", "values.yaml", "job.yaml")
+    assert 3 == process.returncode
+    assert process.stdout.startswith("setup: ")
+
+
 def test_a_job_is_found_among_others_by_the_name_of_its_release(cli: Any) -> None:
     """Values name their job as the release is called: after a generateName, or a name of others."""
     jobs = [PLAIN.replace("name: plain", name) for name in ("generateName: a-", "name: b.c")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import compare, original, roles
+from allranks.convert import compare, mpi_hosts, original, roles
 from allranks.convert.original import mpi
 
 
@@ -371,3 +371,27 @@ def test_a_difference_of_some_pods_names_them() -> None:
     ours["spec"]["completions"] = 2
     texts = [str(item) for item in compare.differences(pods, [ours])]
     assert ["node: image: master:1 there in j-master, worker:1 here"] == texts
+
+
+def test_the_slots_of_mpiruns_hosts_are_compared() -> None:
+    """How many each has, and in the form that one MPI reads; their names are the release's."""
+    theirs = replace(
+        _original({"command": ["mpirun", "a"]}),
+        role="launcher",
+        files={mpi_hosts.HOSTFILE: "a-0.a:2\n"},
+    )
+    ours = _release({"args": ["mpirun", "a"]}, "launcher")
+    differing = []
+    for lines in ("b-worker-0.b:2\n", "b-worker-0.b:1\n", "b-worker-0.b slots=2\n"):
+        hosts = {"kind": "ConfigMap", "data": {"hostfile": lines}}
+        differing.append([str(item) for item in compare.differences([theirs], [ours, hosts])])
+    head = "launcher: /etc/mpi/hostfile: HOST:2 there, HOST"
+    assert [[], [f"{head}:1 here"], [f"{head} slots=2 here"]] == differing
+
+
+def test_deepspeed_without_hosts_trained_in_each_pod() -> None:
+    """As the conversion says; here its pods train together."""
+    pod = replace(_original({"command": ["deepspeed", "t.py"]}), env={}, ranks=0, world=2)
+    env = [{"name": name, "value": "2"} for name in ("PET_NNODES", "PET_NPROC_PER_NODE")]
+    ours = _release({"args": ["python3", "-u", "t.py"], "env": env})
+    assert "ranks of a training" in [item.setting for item in compare.differences([pod], [ours])]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import mpi_v1alpha1
 from allranks.convert.mpi_agents import KEY_FILE
+from allranks.convert.mpi_hosts import HOSTFILE
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -22,8 +23,6 @@ from allranks.k8s.fields import count, items, mapping
 
 if TYPE_CHECKING:
     from allranks.convert.registry import Manifest
-
-_HOSTFILE = "/etc/mpi/hostfile"
 
 
 def pods(manifest: Manifest) -> list[OriginalPod]:
@@ -62,7 +61,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
             launcher,
             main(launcher, container),
             env={"K_MPI_JOB_ROLE": "launcher"},
-            files={_HOSTFILE: lines, **keys},
+            files={HOSTFILE: lines, **keys},
             world=len(hosts) * slots,
             ranks=slots if as_worker else 0,
         )
@@ -102,7 +101,7 @@ def _of_one_template(manifest: Manifest) -> list[OriginalPod]:
             container["resources"] = {**mapping(container, "resources"), "limits": limits}
     hosts = [f"{name}-worker-{index}" for index in range(own.workers)]
     lines = "".join(f"{host} slots={slots}\n" for host in hosts)
-    files, world = {_HOSTFILE: lines}, len(hosts) * slots
+    files, world = {HOSTFILE: lines}, len(hosts) * slots
     result = [
         OriginalPod(
             f"{name}-launcher", "launcher", 0, launcher, main(launcher), files=files, world=world
@@ -133,7 +132,7 @@ def pods_of_seed(manifest: Manifest) -> list[OriginalPod]:
             0,
             launcher,
             main(launcher),
-            files={_HOSTFILE: lines},
+            files={HOSTFILE: lines},
             world=workers,
         )
     ]
