@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.slurm.batch_script.steps import horovod_options
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _SLOTS = re.compile(
     r"\bslots=(?P<count>\d+|\$\{?\w+\}?)|(?:s/\$/|\$1[ ]*\"):(?P<placed>\d+)", re.IGNORECASE
 )
 _HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
+_HOROVODRUN = "horovodrun"
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
 # Cores of each rank, as part of how they are placed, and as options.
 _CORES = re.compile(r"(?i):pe=(\d+)")
@@ -66,6 +68,7 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
     if not _is_mpirun(texts):
         return list(texts), [], ""
     remaining, host_words = [texts[0]], list[str]()
+    chart_hosts = ["--hostfile", _HOSTFILE] if words.base(texts[0]) == _HOROVODRUN else []
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
         name, count = _option(texts, at)
@@ -75,10 +78,10 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         )
         if pair is not None:
             own[1:2] = pair.groups()  # as the chart reads it
+        if name in _HOSTS and not host_words:
+            remaining += chart_hosts  # mpirun finds them by itself
         (host_words if name in _HOSTS else remaining).extend(own)
         at += count
-    if host_words and words.base(texts[0]) == "horovodrun":
-        remaining += ["--hostfile", _HOSTFILE]  # mpirun finds it by itself
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
 
@@ -190,12 +193,15 @@ def container(texts: Sequence[str]) -> int | None:
 
 
 def _is_mpirun(texts: Sequence[str]) -> bool:
-    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {"horovodrun"}
+    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {_HOROVODRUN}
 
 
 def _option(texts: Sequence[str], at: int) -> tuple[str, int]:
     """The name of an option, and how many words it has with itself: two in ``-genv A=1``."""
     name, equals, _ = scanner.unquote(texts[at]).lstrip("-").partition("=")
+    if words.base(texts[0]) == _HOROVODRUN:
+        name, values = horovod_options.read(name)
+        return name, 1 if equals else 1 + values
     if equals:
         return name, 1
     is_pair = name in ("env", "genv") and "=" in "".join(texts[at + 1 : at + 2])
