@@ -412,6 +412,19 @@ def test_an_accelerate_of_one_process_is_no_rank(
     assert any("default_config.yaml" in own.why for own in conversion.verdicts)
 
 
+@pytest.mark.parametrize("flags", ["--multi_gpu --same_network", "--use_deepspeed"])
+def test_an_accelerate_of_several_nodes_meets_where_it_says(flags: str) -> None:
+    """With the options of the chart's torchrun it would meet at the chart's port."""
+    line = f"accelerate launch {flags} --num_machines 2 --main_process_ip $MASTER_ADDR a.py"
+    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", f"export MASTER_ADDR={_FIRST}")
+    for step in (f"srun bash -c '{line}'", f"srun {line}"):
+        command = _convert(*rows, step).values["command"]
+        unset, program = command[2].split("\n")[-2:]
+        assert unset.startswith("unset ")
+        assert "PET_RDZV_ENDPOINT" in unset
+        assert program == f"exec {line}"
+
+
 def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:
     """A line that an author has taken out tells of no program that wants it."""
     rows = (_TASKS, "{}module load openmpi", "srun python a.py")

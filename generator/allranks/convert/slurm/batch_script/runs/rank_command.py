@@ -91,6 +91,8 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     is_composer = program.runner is Runner.COMPOSER
     is_alone = launcher_environment.starts_one_process(reading.script, program)
     may_launch = main_step.may_launch or is_composer or program.runner is Runner.NESTED or is_alone
+    # Accelerate says its own options of a torchrun of one node, and not where several nodes meet.
+    may_launch |= program.runner is Runner.ACCELERATE and reading.script.size.node_count > 1
     if may_launch and body.workload != "mpi":
         # A torchrun in it would take the options of the one around it for its own.
         line = command[2] if command[1:2] == ["-c"] else f"exec {commands.as_shell(command)}"
