@@ -676,6 +676,8 @@ def _runner_of_name(words: Sequence[str], program: str, module: str) -> Runner:
         return Runner.ACCELERATE
     if module.startswith("torch.distributed.") or any(map(_TORCHRUN_IN_SHELL.search, words[:2])):
         return Runner.NESTED
+    if launches_torchrun(words):
+        return Runner.NESTED
     runner = Runner.COMPOSER if is_composer(words) else _RUNNERS.get(program, Runner.PLAIN)
     return _runner_within(words) if runner is Runner.PLAIN else runner
 
@@ -721,6 +723,24 @@ def is_tune(words: Sequence[str]) -> bool:
     if len(words) < 3 or program_name(words[0]) != "tune":  # noqa: PLR2004 - tune, run and a flag
         return False
     return words[1] == "run" and words[2].startswith("-")
+
+
+def launches_torchrun(words: Sequence[str]) -> bool:
+    """Whether words are the command of a program with several that starts torchrun's ranks.
+
+    ``fabric run`` and ``lightning run model`` of PyTorch Lightning, ``colossalai run``, and a
+    ``torchx run`` whose scheduler is the machine itself.
+    """
+    program = program_name(words[0]) if words else ""
+    commands_of_program = (" ".join((program, *words[1:end])) for end in (2, 3))
+    if not _LAUNCHING.isdisjoint(commands_of_program):
+        return True
+    is_torchx = program == "torchx" and list(words[1:2]) == ["run"]
+    return is_torchx and _LOCAL_SCHEDULER.search(" ".join(words)) is not None
+
+
+_LAUNCHING = frozenset({"fabric run", "lightning run model", "colossalai run"})
+_LOCAL_SCHEDULER = re.compile(r"\s(?:-s|--scheduler)[= ]?local(?:_cwd)?(?=\s)")
 
 
 def is_composer(words: Sequence[str]) -> bool:

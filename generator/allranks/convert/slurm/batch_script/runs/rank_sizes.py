@@ -35,9 +35,18 @@ _WAITS_THERE = (
 _NUMBER_OF_NODE = re.compile(r"--(?:machine|node)[-_]rank[= ](\S+)")
 _OF_EACH_NODE = "each pod says so, and the launchers wait for the others: write $SLURM_NODEID there"
 # Flags that tell a launcher of other nodes.
-_SPANNING = ("machine_rank", "machine-rank", "main_process_ip", "hostfile", "node_rank", "--rdzv")
+_SPANNING = (
+    *("machine_rank", "machine-rank", "main_process_ip", "hostfile"),
+    *("node_rank", "node-rank", "--rdzv"),
+)
 # How many nodes a launcher is told of.
 _MACHINES = re.compile(r"--(?:num[-_]machines|nnodes|num[-_]nodes)[= ](\S+)")
+# The hosts that a colossalai is told of, where they are others than its own.
+_COLOSSALAI_HOSTS = re.compile(
+    r"\bcolossalai[\"']?\s+run\s(?:.*\s)?(?:-H|--host|--hostfile)[= ]"
+    r"(?![\"']?(?:localhost|127\.0\.0\.1)[\"']?(?:\s|$))",
+    re.DOTALL,
+)
 # Where the chart's rendezvous is not in the way of one in the pods, and where it is by itself.
 _OTHER_PORT = 29409
 _USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
@@ -357,6 +366,12 @@ def _size_nested(
     script, body = reading.script, reading.body
     body.procs_per_node = 1
     line = " ".join(program.command)
+    if script.size.node_count > 1 and _COLOSSALAI_HOSTS.search(line):
+        raise script.refuse(
+            main.command.line,
+            "colossalai starts the ranks of other nodes by ssh, which pods do not have",
+            "start them with `srun torchrun`, as colossalai starts a torchrun on each host",
+        )
     spans = any(flag in line for flag in _SPANNING)
     runner = str(program.runner)
     if program.runner is Runner.NESTED and _STARTS_ACCELERATE.search(line):

@@ -414,7 +414,7 @@ def starts_ranks(words: Sequence[str]) -> bool:
         return "launch" in texts[1:2]
     if program == "tune":
         return commands.is_tune(texts)
-    if commands.is_composer(texts):
+    if commands.is_composer(texts) or commands.launches_torchrun(texts):
         return True
     module = module_of(texts)
     return module in TORCH_MODULES or module.startswith("accelerate.commands.launch")
