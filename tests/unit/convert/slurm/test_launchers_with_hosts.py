@@ -46,3 +46,41 @@ def test_a_launcher_of_its_own_machine_has_the_node_of_its_step(launcher: str) -
     """No word names another."""
     conversion = _convert(f"srun -N1 -n1 {launcher} python a.py")
     assert conversion.values["nodes"] == 1
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--rankfile rf",
+        "-rf rf",
+        "--rankfile=rf",
+        "--map-by rankfile:file=rf",
+        "--map-by=rankfile:file=rf",
+        "-mca rmaps_rank_file_path rf",
+    ],
+)
+def test_a_file_that_places_ranks_on_hosts_is_left_out(option: str) -> None:
+    """Its hosts are the old cluster's; mpirun ends at a host that it has no slots on."""
+    conversion = _convert(f"mpirun -np 32 {option} --bind-to none python a.py --rankfile x")
+    words = ["mpirun", "-np", "32", "--bind-to", "none", "python", "a.py", "--rankfile", "x"]
+    assert conversion.values["command"] == words
+    (lost,) = conversion.lost
+    assert lost.path == f"mpirun {option}"
+    assert "--map-by" in lost.why
+
+
+@pytest.mark.parametrize(
+    ("launcher", "option", "fix"),
+    [
+        ("mpirun", "--app appfile", "write the programs into the command"),
+        ("mpiexec", "-configfile cf", "write the programs into the command"),
+        ("horovodrun", "--host-discovery-script ./d.sh", "/etc/mpi/discover_hosts.sh"),
+    ],
+)
+def test_a_file_that_may_name_hosts_is_said(launcher: str, option: str, fix: str) -> None:
+    """The command has it as it was, as what it starts may be there alone."""
+    conversion = _convert(f"{launcher} -np 32 {option} python a.py")
+    assert option in " ".join(conversion.values["command"])
+    (lost,) = conversion.lost
+    assert lost.path == f"{launcher} {option}"
+    assert fix in lost.why

@@ -12,6 +12,7 @@ from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import (
     mpi_ranks,
+    mpirun_hosts,
     rank_command,
     rank_sizes,
     step_changes,
@@ -372,7 +373,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if inner is not None and set_options.ends_at_failures(rest):
         inner = f"set -e\n{inner}"
     if inner is None:
-        rest = mpi_ranks.without_count(script, _without_hosts(body, rest, main.command.line))
+        rest = mpi_ranks.without_count(script, mpirun_hosts.take_out(body, rest, main.command.line))
         rest = mpi_ranks.without_cores(reading, rest, main.command.line)
     line = " ".join(rest) if inner is None else inner
     assignments = step_environment.assignments(reading, main)
@@ -445,22 +446,6 @@ def _say_rank_zero(reading: ScriptReading, main: Step, program: commands.Program
     name = first_node.first_named(main.words, own, is_torchrun=is_torchrun)
     if name:
         reading.body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
-
-
-def _without_hosts(body: Body, texts: list[str], line: int) -> list[str]:
-    """Words without an mpirun's lists of hosts, which are said."""
-    program = words.base(texts[0]) if texts else ""
-    if program == "mpirun_rsh":
-        why = "it is MVAPICH's, which the mpi chart does not have: write mpirun of an MPI it has"
-        body.say(line, program, Outcome.NOT_CARRIED, "mpi.implementation", why)
-    remaining, host_words, unknown_option = mpirun.without_hosts(texts)
-    if host_words:
-        why = "mpirun is given the chart's list of hosts: those of the script are other machines"
-        body.say(line, f"{program} {' '.join(host_words)}", Outcome.CHANGED, "", why)
-    if unknown_option:
-        why = "it may name hosts of the old cluster: take it out"
-        body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
-    return remaining
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:

@@ -11,7 +11,7 @@ from allranks.convert.slurm.batch_script.steps import horovod_options
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 # How many ranks it starts in all, and on each node, as typed.
 _COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\$\(\(.*?\)\)|\S+)")
@@ -45,8 +45,24 @@ _ONE_WORD = frozenset(
         ),
         *_CORES_OPTIONS,
         *("launcher", "bootstrap", "timeout", "cpu-set", "p", "network-interface", "start-timeout"),
+        *("rankfile", "rf", "app", "configfile"),
     }
 )
+# Files of the old cluster: those that say where each rank is, and those that have the programs.
+_RANK_FILES = frozenset({"rankfile", "rf"})
+_RANK_FILE_MAPPING = re.compile(r"rankfile(?::file=.*)?", re.IGNORECASE)
+_RANK_FILE_PARAMETERS = frozenset({"rmaps_rank_file_path", "orte_rankfile"})
+_NAMES_PROGRAMS = (
+    "it names programs, and may name hosts of the old cluster: write the programs into the command"
+)
+_FILES_OF_HOSTS = {
+    "app": _NAMES_PROGRAMS,
+    "configfile": _NAMES_PROGRAMS,
+    "host-discovery-script": (
+        "it lists hosts of the old cluster: write /etc/mpi/discover_hosts.sh, which lists the "
+        "pods, and how many there may be in mpi.elastic"
+    ),
+}
 # Options of ibrun's, and those of srun's that say the same; "" for what a pod has its own way for.
 _OF_SITE = {"n": "ntasks", "np": "ntasks", "npernode": "ntasks-per-node", "o": "", "tpr": ""}
 # What a site puts before the program to bind it to its cores.
@@ -84,6 +100,48 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         at += count
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
+
+
+def without_rank_file(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words of an mpirun without a file that says which rank is on which host.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+
+    Returns:
+        The words that are left, and those that were taken out.
+    """
+    remaining: list[str] = [*texts[:1]]
+    file_words: list[str] = []
+    for name, own in _options(texts):
+        values = [own[0].partition("=")[2], *own[1:]]
+        is_mapping = name == "map-by" and any(map(_RANK_FILE_MAPPING.fullmatch, values))
+        is_parameter = name in _TWO and not _RANK_FILE_PARAMETERS.isdisjoint(values)
+        is_file = name in _RANK_FILES or is_mapping or is_parameter
+        (file_words if is_file else remaining).extend(own)
+    return [*remaining, *program(texts)] if file_words else list(texts), file_words
+
+
+def files_of_hosts(texts: Sequence[str]) -> dict[str, str]:
+    """The options of an mpirun whose files may name hosts, as typed, with what to do about each.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+    """
+    return {
+        " ".join(own): _FILES_OF_HOSTS[name]
+        for name, own in _options(texts)
+        if name in _FILES_OF_HOSTS
+    }
+
+
+def _options(texts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """The options of an mpirun by name, each with its words."""
+    at = 1
+    while _is_mpirun(texts) and at < len(texts) and texts[at].startswith("-"):
+        name, count = _option(texts, at)
+        yield name, list(texts[at : at + count])
+        at += count
 
 
 def without_cores(texts: Sequence[str]) -> tuple[list[str], str]:
