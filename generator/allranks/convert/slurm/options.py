@@ -476,7 +476,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("container-unshare", "", _V, _X, "", "a pod has namespaces of its own", of=_PYXIS),
     # --- srun alone ---
     Option("mpi", "", _V, _X, "workload: mpi", "mpirun starts the ranks", of=_SRUN),
-    Option("label", "l", _0, _C, "torchrun.rankPrefix", of=_SRUN),
+    Option("label", "l", _0, _C, "torchrun.rankPrefix", of=_SRUN),  # of mpirun: rank_labels
     Option(
         "unbuffered",
         "u",

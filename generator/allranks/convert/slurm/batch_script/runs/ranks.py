@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.runs import (
     mpi_ranks,
     mpirun_hosts,
     rank_command,
+    rank_labels,
     rank_sizes,
     step_changes,
     step_conditions,
@@ -256,6 +257,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     profiler = reading.details.profilers.get(id(main.command))
     if profiler:
         body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
+    rank_labels.put(body, main, program)
     srun_variables.say(reading)
     parts = [
         value
