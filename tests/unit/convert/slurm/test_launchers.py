@@ -8,7 +8,6 @@ import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
-from allranks.errors import InputError
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion, Verdict
@@ -411,59 +410,6 @@ def test_an_accelerate_of_one_process_is_no_rank(
     assert any("starts the ranks of each node" in note for note in conversion.notes) is not is_alone
     assert command.endswith("a.py")
     assert any("default_config.yaml" in own.why for own in conversion.verdicts)
-
-
-@pytest.mark.parametrize("flags", ["--multi_gpu --same_network", "--use_deepspeed"])
-def test_an_accelerate_of_several_nodes_meets_where_it_says(flags: str) -> None:
-    """With the options of the chart's torchrun it would meet at the chart's port."""
-    line = f"accelerate launch {flags} --num_machines 2 --main_process_ip $MASTER_ADDR a.py"
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", f"export MASTER_ADDR={_FIRST}")
-    for step in (f"srun bash -c '{line}'", f"srun {line}"):
-        command = _convert(*rows, step).values["command"]
-        unset, program = command[2].split("\n")[-2:]
-        assert unset.startswith("unset ")
-        assert "PET_RDZV_ENDPOINT" in unset
-        assert program == f"exec {line}"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "fabric run --devices=4 --num-nodes=2 --node-rank=$SLURM_NODEID --main-address=A a.py",
-        "lightning run model --devices=4 --num-nodes=2 --node-rank=$SLURM_NODEID a.py",
-        "torchx run -s local_cwd dist.ddp -j 1x4 --script a.py",
-        "colossalai run --nproc_per_node 4 --host localhost a.py",
-        "/opt/bin/fabric run --devices=4 a.py",
-    ],
-)
-def test_a_launcher_that_is_a_command_of_its_program_starts_the_ranks(line: str) -> None:
-    """It calls torchrun, which would take the options of the chart's for its own."""
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4",)
-    for step in (f"srun bash -c '{line}'", f"srun {line}"):
-        conversion = _convert(*rows, step)
-        assert conversion.values["workload"] == "torchrun"
-        unset, program = conversion.values["command"][2].split("\n")[-2:]
-        assert unset.startswith("unset PET_NO_PYTHON ")
-        assert program == f"exec {line}"
-        assert not any("leave procsPerNode out" in own.why for own in conversion.verdicts)
-
-
-@pytest.mark.parametrize(
-    "line", ["fabric list", "torchx run -s kubernetes dist.ddp", "torchx list"]
-)
-def test_another_command_of_that_program_starts_no_ranks(line: str) -> None:
-    """What hands a job to a cluster starts no rank where it runs."""
-    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", f"srun {line}")
-    assert "unset PET_" not in " ".join(conversion.values["command"])
-
-
-@pytest.mark.parametrize("step", ["", "srun "])
-@pytest.mark.parametrize("hosts", ["--host a,b", "--host=a,b", "-H a,b", "--hostfile hosts"])
-def test_a_colossalai_with_hosts_reaches_them_by_ssh(hosts: str, step: str) -> None:
-    """They are the old cluster's, and no pod is reached so."""
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4",)
-    with pytest.raises(InputError, match="colossalai starts the ranks of other nodes by ssh"):
-        _convert(*rows, f"{step}colossalai run --nproc_per_node 4 {hosts} --master_addr a a.py")
 
 
 def test_a_comment_on_an_mpi_makes_no_ranks_of_mpis() -> None:

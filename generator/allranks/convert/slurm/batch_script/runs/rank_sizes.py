@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, references, scanner
+from allranks.convert import commands, deepspeed_words, references, scanner
 from allranks.convert.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks, openmp_threads
@@ -17,7 +17,7 @@ from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
-    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
+    from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 # What a torchrun may be called.
@@ -222,6 +222,8 @@ def _size_torchrun(
     flag = "--num_gpus" if is_deepspeed else "--nproc-per-node"
     if "nproc-per-node" in program.options:
         body.procs_option = f"{flag} {processes}", line
+    if is_deepspeed and count and gpus and count < gpus:
+        _say_chosen_gpus(body, main, count, gpus, line)
     if count is None and processes not in ("gpu", "auto", "cpu"):
         names_of = {name for name, _ in words.variables(processes)}
         is_set = names_of <= reading.variables.set_names | words.ALWAYS | set(body.env)
@@ -257,6 +259,25 @@ def _size_torchrun(
     if count == 1:
         _put_threads(reading, main, 1, "")
     return nodes
+
+
+def _say_chosen_gpus(body: Body, main: Step, count: int, gpus: int, line: int) -> None:
+    """Say of a deepspeed that is told of some of a node's GPUs that the others have no rank."""
+    texts = [scanner.unquote(word) for word in words.unwrapped(main.words)]
+    launch = deepspeed_words.read(texts[1:])
+    own = " ".join(texts[: len(texts) - launch.rest] if launch is not None else texts)
+    options = [match for pattern in _CHOOSING if (match := pattern.search(own))]
+    whose = f"{count} of the {gpus} GPUs of each pod have a rank"
+    for match in options[:1]:
+        why = f"{whose}: write gpusPerNode: {count} for no more"
+        body.say(line, match[0].strip(), Outcome.CHANGED, "procsPerNode", why)
+
+
+# Options of deepspeed's with the GPUs of its ranks; the first is read before the second.
+_CHOOSING = (
+    re.compile(r"\s(?:--include|-i)[= ]\S+"),
+    re.compile(r"\s--num[-_](?:gpus|accelerators)[= ]\S+"),
+)
 
 
 def _put_range(reading: ScriptReading, nnodes: str, line: int, nodes: int | None) -> int | None:
