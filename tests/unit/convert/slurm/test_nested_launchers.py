@@ -101,3 +101,20 @@ def test_a_deepspeed_of_all_gpus_says_nothing_of_them() -> None:
     size = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
     conversion = _convert(size, "deepspeed --hostfile h --num_gpus 4 a.py")
     assert not any("have a rank" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_a_loop_over_nodes_starts_a_launcher_in_each_pod() -> None:
+    """Its number of the node is the pod's, as with torchrun."""
+    rows = (
+        "#SBATCH -N 3 --ntasks-per-node=4 --gpus-per-node=4",
+        "hosts=($(scontrol show hostnames $SLURM_JOB_NODELIST))",
+        "for i in 0 1 2; do",
+        "  srun -N 1 -w ${hosts[$i]} lightning run model --node-rank=$i a.py &",
+        "done",
+        "wait",
+    )
+    values = _convert(*rows).values
+    assert values["nodes"] == 3
+    first, *_, last = values["command"][2].split("\n")
+    assert first == "i=$SLURM_NODEID"
+    assert last == "exec lightning run model --node-rank=$i a.py"

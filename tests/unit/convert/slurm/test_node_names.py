@@ -102,7 +102,7 @@ def test_a_pipe_of_the_nodes_names_is_said_to_have_none(row: str) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        "srun -N 1 -w ${hosts[$i]} lightning run model --node-rank=$i a.py",
+        "srun -N 1 -w ${hosts[$i]} start_ranks --node-rank=$i a.py",
         "srun -N1 -n1 --relative=$i python a.py --fold $i",
     ],
 )
