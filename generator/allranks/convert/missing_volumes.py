@@ -70,7 +70,7 @@ def _reader(source: Mapping[str, Any], path: FieldPath) -> str:
     node: Any = source
     for step in path[:-2]:
         node = node[step]
-    folder = k8s.text(node["volumeMounts"][path[-1]], "mountPath")
+    folder = k8s.text(node[path[-2]][path[-1]], "mountPath")
     words = [word for key in ("command", "args") for word in k8s.texts(node.get(key))]
     if folder and re.search(
         rf"(?<![\w/.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", " ".join(words)
@@ -168,11 +168,14 @@ def _take_out(spec: Mapping[str, Any], volumes: set[str]) -> Iterator[str]:
                 container.pop("volumeMounts", None)
 
 
+_MOUNTS = ("volumeMounts", "additionalMounts")  # the latter are a TorchrunJob's
+
+
 def _mounts(node: Any, name: str, path: FieldPath) -> Iterator[FieldPath]:
     """Where a structure mounts a volume."""
     if isinstance(node, dict):
         for key, value in node.items():
-            if key == "volumeMounts" and isinstance(value, list):
+            if key in _MOUNTS and isinstance(value, list):
                 yield from (
                     (*path, key, index)
                     for index, mount in enumerate(value)

@@ -11,14 +11,17 @@ count as none, a pod group of one. It is longer than most: each field is read on
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, preparation
+from allranks.convert import finish, podsets, preparation
+from allranks.convert.dialects import Dialects, overruled
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +129,7 @@ def job(manifest: Mapping[str, Any]) -> Conversion:
 def _job(manifest: Mapping[str, Any]) -> tuple[Fields, str]:
     """A job taken apart, and the queue that it names."""
     _check(manifest, JOB_KINDS)
-    fields = Fields(manifest, {"workload": "torchrun"})
+    fields = Dialects(manifest, {"workload": "torchrun"})
     _about(fields)
     _labels(fields, ())
     queue = _queue_of_job(fields)
@@ -159,12 +162,12 @@ def queue(manifest: Mapping[str, Any]) -> Conversion:
 def _queue(manifest: Mapping[str, Any]) -> Fields:
     """A queue taken apart."""
     _check(manifest, QUEUE_KINDS)
-    fields = Fields(manifest)
+    fields = Dialects(manifest)
     fields.put(("name",), _name(manifest), ("metadata", "name"))
     fields.put(("defaults",), {})
     _about(fields)
     for key in ("labels", "annotations"):
-        fields.carry(("metadata", key), (key,))
+        _texts(fields, ("metadata", key), (key,))
     _kai(fields)
     _node(fields)
     _image(fields, ("spec", "image"), ("defaults", "image"))
@@ -243,17 +246,25 @@ def _labels(fields: Fields, prefix: FieldPath) -> None:
                 ):
                     fields.change(path, "a controller or kubectl writes it")
                 else:
-                    fields.carry(path, (*prefix, key, str(name)), str(value))
+                    fields.carry(path, (*prefix, key, str(name)), k8s.as_text(value))
+
+
+def _texts(fields: Fields, path: FieldPath, to: FieldPath) -> None:
+    """Carry a mapping of texts, also where YAML has made a boolean or a number of one."""
+    value = fields.get(*path)
+    if isinstance(value, dict):
+        value = {key: k8s.as_text(item) for key, item in value.items()}
+    fields.carry(path, to, value)
 
 
 def _queue_of_job(fields: Fields) -> str:
-    name = ""
+    name = str(fields.get("spec", "queue") or fields.get("spec", "jobQueue") or "")
     for key in ("queue", "jobQueue"):
-        if fields.has("spec", key):
-            name = str(fields.get("spec", key))
-            fields.say(
-                ("spec", key), Outcome.CHANGED, f"-q {name}", "a queue is named on the command line"
-            )
+        path: FieldPath = ("spec", key)
+        if fields.get(*path) == name:
+            fields.change(path, "a queue is named on the command line", f"-q {name}")
+        else:
+            fields.leave(path, overruled(("spec", "queue"), ("queue",)))
     fields.say(
         ("spec", "jobName"), Outcome.CHANGED, "NAME, the release", "a run is named by its release"
     )
@@ -263,7 +274,7 @@ def _queue_of_job(fields: Fields) -> str:
 
 def _size(fields: Fields) -> None:
     fields.carry(("spec", "numGPUs"), ("gpus",))
-    for key in ("numNodes", "workers"):
+    for key in ("workers", "numNodes"):  # the controller read the latter
         if fields.number("spec", key) == 0:
             raise InputError(
                 f"it has no pods: {key} is 0",
@@ -276,21 +287,32 @@ def _size(fields: Fields) -> None:
 
 
 def _command(fields: Fields) -> None:
+    script = fields.get("spec", "script")
+    if isinstance(script, str) and "\n" not in script:
+        why = "a script is a file here: python runs it"
+        fields.carry(("spec", "script"), ("command",), ["python", script], why)
+    elif isinstance(script, str) and fields.has("spec", "command"):
+        fields.leave(("spec", "script"), overruled(("spec", "command"), ("command",)))
+    elif isinstance(script, str):
+        fields.carry(("spec", "script"), ("script",))
     _shell(fields, ("spec", "command"))
     _setup(fields)
-    script = fields.get("spec", "script")
-    if isinstance(script, str):
-        is_text = "\n" in script
-        if is_text:
-            fields.carry(("spec", "script"), ("script",))
-        else:
-            why = "a script is a file here: python runs it"
-            fields.carry(("spec", "script"), ("command",), ["python", script], why)
     args = fields.get("spec", "args")
     if isinstance(args, str):
-        fields.carry(("spec", "args"), ("args",), _words(args), "a list of words")
+        fields.carry(("spec", "args"), ("args",), _arguments(args), "a list of words")
     elif isinstance(args, list):
-        fields.carry(("spec", "args"), ("args",), [str(word) for word in args])
+        fields.carry(("spec", "args"), ("args",), k8s.texts(args))
+
+
+def _arguments(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise InputError(
+            f"{text!r} has a quote that is not closed, so that nobody knows its words",
+            path="spec.args",
+            hint=f"close the quote, or write a list: args: {json.dumps(text.split())}",
+        ) from None
 
 
 def _setup(fields: Fields) -> None:
@@ -313,7 +335,7 @@ def _setup(fields: Fields) -> None:
 def _shell(fields: Fields, path: FieldPath) -> None:
     command = fields.get(*path)
     if isinstance(command, list):
-        fields.carry(path, ("command",), [str(word) for word in command])
+        fields.carry(path, ("command",), k8s.texts(command))
     elif isinstance(command, str):
         if _SHELL & set(command) or not _words(command):
             why = "it has shell in it, which each process runs for itself"
@@ -338,6 +360,9 @@ def _image(fields: Fields, path: FieldPath, to: FieldPath) -> None:
     name, _, tag = last.partition(":")
     parts = {"repository": f"{head}{slash}{name}", "tag": tag, "digest": digest}
     fields.carry(path, to, {key: value for key, value in parts.items() if value})
+    own = Fields(fields.values).mapping(*to)
+    for key in [key for key in own if not parts.get(key, key)]:
+        del own[key]  # of another field's image
 
 
 def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
@@ -345,22 +370,22 @@ def _resources(fields: Fields, path: FieldPath, prefix: FieldPath) -> None:
     resources = fields.get(*path)
     if not isinstance(resources, dict):
         return
-    is_bare = not {"requests", "limits"} & set(resources)
-    for kind in ("requests", "limits"):
-        place: FieldPath = path if is_bare else (*path, kind)
-        if is_bare and kind == "requests":
-            continue
-        for name, amount in fields.mapping(*place).items():
-            here: FieldPath = (*place, name)
-            if name in (_GPU, "gpu", "gpus"):
-                # A container without any was torchrun with no processes.
-                number = int(amount) if str(amount).isdigit() else 0
-                if number:
-                    fields.carry(here, (*prefix, "gpusPerNode"), number)
-                else:
-                    fields.leave(here, "a node without GPUs trains on CPUs, with a process")
+    kinds = ("requests", "limits") if {"requests", "limits"} & set(resources) else ("",)
+    places: list[FieldPath] = [(*path, kind) if kind else path for kind in kinds]
+    amounts = [(*place, name) for place in places for name in fields.mapping(*place)]
+    # The device that Kubernetes has counts more than a short name of it: the last one is put.
+    for here in sorted(amounts, key=lambda here: here[-1] == _GPU):
+        name, amount = here[-1], fields.get(*here)
+        if name in (_GPU, "gpu", "gpus"):
+            # A container without any was torchrun with no processes.
+            number = int(amount) if str(amount).isdigit() else 0
+            if number:
+                fields.carry(here, (*prefix, "gpusPerNode"), number)
             else:
-                fields.carry(here, (*prefix, "resources", "perPod", kind, str(name)), str(amount))
+                fields.leave(here, "a node without GPUs trains on CPUs, with a process")
+        else:
+            kind = "limits" if len(kinds) == 1 else str(here[-2])
+            fields.carry(here, (*prefix, "resources", "perPod", kind, str(name)), str(amount))
 
 
 def _distributed(fields: Fields, *, is_queue: bool) -> None:
@@ -444,7 +469,8 @@ def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
         elif name in names.RESERVED_ENV or name.startswith(names.RESERVED_ENV_PREFIXES):
             fields.change(here, f"torchrun sets {name} itself")
         else:
-            value: Any = str(entry.get("value") or "")
+            value: Any = k8s.as_text(entry.get("value"))
+            is_twofold = bool(value) and isinstance(entry.get("valueFrom"), dict)
             if isinstance(entry.get("valueFrom"), dict):
                 value = {"valueFrom": entry["valueFrom"]}
             is_reference = isinstance(value, str) and "$(" in value
@@ -452,6 +478,8 @@ def _env(fields: Fields, path: FieldPath, to: FieldPath) -> None:
             fields.put((*to, name), value)
             outcome = Outcome.CHANGED if why else Outcome.CARRIED
             fields.say(here, outcome, ".".join(map(str, (*to, name))), why)
+            if is_twofold:
+                fields.leave((*here, "value"), overruled((*here, "valueFrom"), (*to, name)))
 
 
 def _volumes(fields: Fields) -> None:
@@ -476,14 +504,16 @@ def _workspace(fields: Fields) -> None:
 
 
 def _kai(fields: Fields) -> None:
-    name = fields.get("spec", "queue", "name") or fields.get("spec", "kaiQueue")
-    if not name:
+    places: tuple[FieldPath, ...] = (("spec", "kaiQueue"), ("spec", "queue", "name"))
+    names_of_queue = [str(fields.get(*path)) for path in places if fields.get(*path)]
+    if not names_of_queue:
         return
     fields.put(("kai",), {"enabled": True})
-    fields.put(("defaults",), {"queue": str(name), "scheduling": {"dialect": _KAI}})
-    for path in (("spec", "queue", "name"), ("spec", "kaiQueue")):
-        fields.carry(path, ("kai", "queue"), str(name))
-    for path in (("spec", "queue", "parentQueue"), ("spec", "parentKaiQueue")):
+    queue_name = names_of_queue[-1]
+    fields.put(("defaults",), {"queue": queue_name, "scheduling": {"dialect": _KAI}})
+    for path in places:
+        fields.carry(path, ("kai", "queue"), str(fields.get(*path) or queue_name))
+    for path in (("spec", "parentKaiQueue"), ("spec", "queue", "parentQueue")):
         fields.carry(path, ("kai", "parentQueue"))
     for resource in ("gpu", "cpu", "memory"):
         for key in ("quota", "limit", "overQuotaWeight"):
@@ -535,23 +565,38 @@ def _storage(fields: Fields) -> None:
 def _scheduling(fields: Fields) -> None:
     above: FieldPath = ("spec", "scheduling")
     to: FieldPath = ("defaults", "scheduling")
-    _scheduler(fields, (*above, "scheduler"))
-    for key in ("priorityClassName", "nodeSelector", "affinity", "tolerations"):
+    for key in ("priorityClassName", "affinity", "tolerations"):
         fields.carry((*above, key), (*to, key))
+    _texts(fields, (*above, "nodeSelector"), (*to, "nodeSelector"))
+    _scheduler(fields)
 
 
-def _scheduler(fields: Fields, path: FieldPath) -> None:
-    scheduler = fields.get(*path)
-    if scheduler is None:
-        return
+def _scheduler(fields: Fields) -> None:
+    """Carry who places the pods: KAI, where the queue is one of KAI's, else what a pod said."""
     to: FieldPath = ("defaults", "scheduling")
-    dialect = _DIALECTS.get(str(scheduler))
-    if dialect is None:
-        fields.carry(path, (*to, "schedulerName"))
-    else:
-        fields.carry(path, (*to, "dialect"), dialect)
+    places: list[FieldPath] = [path for path in _SCHEDULERS if fields.has(*path)]
+    dialects = {path: _DIALECTS.get(str(fields.get(*path))) for path in places}
+    queue_name = Fields(fields.values).text("kai", "queue")
+    for path in places if queue_name else ():
+        if dialects[path] not in (None, _KAI):
+            why = f"the queue {queue_name} is KAI's, and KAI places the pods of its jobs"
+            fields.leave(path, why)
+            del dialects[path]
+    for path, dialect in dialects.items():
+        last = list(dialects)[-1]
+        if dialect != dialects[last]:
+            fields.leave(path, overruled(last, to))
+        elif dialect is None:
+            fields.carry(path, (*to, "schedulerName"))
+        else:
+            fields.carry(path, (*to, "dialect"), dialect)
 
 
+# Who places the pods; the last one counts.
+_SCHEDULERS: tuple[FieldPath, ...] = (
+    ("spec", "scheduling", "scheduler"),
+    ("spec", "podTemplate", "spec", "schedulerName"),
+)
 # What a PodSpec says and our values say elsewhere.
 _OF_SPEC: dict[str, FieldPath] = {
     "nodeSelector": ("scheduling", "nodeSelector"),
@@ -576,14 +621,15 @@ _FIXED = ("restartPolicy", "hostname", "subdomain")
 def _template(fields: Fields) -> None:
     above: FieldPath = ("spec", "podTemplate")
     for key in ("labels", "annotations"):
-        fields.carry((*above, "metadata", key), ("defaults", "podTemplate", "metadata", key))
+        _texts(fields, (*above, "metadata", key), ("defaults", "podTemplate", "metadata", key))
     spec = fields.get(*above, "spec")
     if not isinstance(spec, dict):
         return
-    _scheduler(fields, (*above, "spec", "schedulerName"))
     for key in spec:
         here: FieldPath = (*above, "spec", key)
-        if key in _OF_SPEC:
+        if key == "nodeSelector":
+            _texts(fields, here, ("defaults", *_OF_SPEC[key]))
+        elif key in _OF_SPEC:
             fields.carry(here, ("defaults", *_OF_SPEC[key]))
         elif key in _FIXED:
             fields.leave(here, "the chart decides it: runPolicy says what becomes of a failed pod")
@@ -622,11 +668,12 @@ def _containers(fields: Fields, path: FieldPath) -> None:
         return
     remaining: list[dict[str, Any]] = []
     to = "defaults.podTemplate.spec.containers"
+    main = _main_container(fields.mapping(*path[:-2]))
     for index, container in enumerate(containers):
         if not isinstance(container, dict):
             continue
         here: FieldPath = (*path, index)
-        if container.get("name") != TRAINER and index:
+        if index != main:
             remaining.append(container)
             fields.say(here, Outcome.CARRIED, to)
             continue
@@ -642,6 +689,13 @@ def _containers(fields: Fields, path: FieldPath) -> None:
                 fields.say((*here, key), Outcome.CARRIED, to)
     if remaining:
         fields.put(("defaults", "podTemplate", "spec"), {"containers": remaining})
+
+
+def _main_container(template: Mapping[str, Any]) -> int:
+    """The place of the container that trains: the one called so, else the likeliest."""
+    containers = enumerate(template["spec"]["containers"])
+    named = (index for index, item in containers if k8s.text(item, "name") == TRAINER)
+    return next(named, podsets.main_container(template))
 
 
 def _trainer(fields: Fields, here: FieldPath) -> None:

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allranks.convert import registry
+from allranks.convert.registry import Context, Document
+from allranks.convert.verdicts import Conversion, Outcome
+from allranks.errors import InputError
+from allranks.k8s import fields as k8s
+
+TWICE: list[tuple[dict[str, Any], str, Any, str, str]] = [
+    ({"numNodes": 2, "workers": 3}, "nodes", 2, "spec.workers", "spec.numNodes"),
+    (
+        {"command": "python b.py", "script": "a.py"},
+        "command",
+        ["python", "b.py"],
+        "spec.script",
+        "spec.command",
+    ),
+    (
+        {"command": "python b.py", "script": "import a\n"},
+        "command",
+        ["python", "b.py"],
+        "spec.script",
+        "spec.command",
+    ),
+    (
+        {"resources": {"limits": {"nvidia.com/gpu": 2, "gpu": 4}}},
+        "gpusPerNode",
+        2,
+        "spec.resources.limits.gpu",
+        "spec.resources.limits.nvidia.com/gpu",
+    ),
+    (
+        {"resources": {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 3}}},
+        "gpusPerNode",
+        2,
+        "spec.resources.requests.nvidia.com/gpu",
+        "spec.resources.limits.nvidia.com/gpu",
+    ),
+    (
+        {
+            "env": [
+                {
+                    "name": "A",
+                    "value": "1",
+                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                }
+            ]
+        },
+        "env.A",
+        {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        "spec.env[0].value",
+        "spec.env[0].valueFrom",
+    ),
+]
+TWICE_OF_QUEUES: list[tuple[dict[str, Any], str, Any, str, str]] = [
+    (
+        {"kaiQueue": "a", "queue": {"name": "b"}},
+        "kai.queue",
+        "b",
+        "spec.kaiQueue",
+        "spec.queue.name",
+    ),
+    (
+        {"kaiQueue": "a", "parentKaiQueue": "b", "queue": {"parentQueue": "c"}},
+        "kai.parentQueue",
+        "c",
+        "spec.parentKaiQueue",
+        "spec.queue.parentQueue",
+    ),
+    (
+        {
+            "scheduling": {"priorityClassName": "high"},
+            "podTemplate": {"spec": {"priorityClassName": "low"}},
+        },
+        "defaults.scheduling.priorityClassName",
+        "low",
+        "spec.scheduling.priorityClassName",
+        "spec.podTemplate.spec.priorityClassName",
+    ),
+    (
+        {
+            "scheduling": {"nodeSelector": {"a": "b"}},
+            "podTemplate": {"spec": {"nodeSelector": {"a": "c", "d": "e"}}},
+        },
+        "defaults.scheduling.nodeSelector",
+        {"a": "c", "d": "e"},
+        "spec.scheduling.nodeSelector.a",
+        "spec.podTemplate.spec.nodeSelector",
+    ),
+    (
+        {
+            "scheduling": {"scheduler": "volcano"},
+            "podTemplate": {"spec": {"schedulerName": "mine"}},
+        },
+        "defaults.scheduling",
+        {"schedulerName": "mine"},
+        "spec.scheduling.scheduler",
+        "spec.podTemplate.spec.schedulerName",
+    ),
+    (
+        {
+            "image": "hub.example/a:1",
+            "podTemplate": {"spec": {"containers": [{"name": "trainer", "image": "b"}]}},
+        },
+        "defaults.image",
+        {"repository": "b"},
+        "spec.image",
+        "spec.podTemplate.spec.containers[0].image",
+    ),
+]
+
+
+def manifest(kind: str, spec: dict[str, Any], name: str = "demo") -> dict[str, Any]:
+    """An object of the project."""
+    metadata = {"name": name}
+    return {
+        "apiVersion": "torchrun.ai/v1alpha1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def converted(spec: dict[str, Any], kind: str = "TorchrunJob", *beside: Any) -> Conversion:
+    """An object as values that the chart takes."""
+    image = {"image": "a:1", "command": "python t.py"} if kind == "TorchrunJob" else {}
+    context = Context((*map(Document, beside),))
+    return registry.convert_document(Document(manifest(kind, {**image, **spec})), context)
+
+
+def lost(conversion: Conversion) -> dict[str, str]:
+    """The fields that are not carried, and why."""
+    return {verdict.path: verdict.why for verdict in conversion.lost}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        *(("TorchrunJob", row) for row in TWICE),
+        *(("TorchrunQueue", row) for row in TWICE_OF_QUEUES),
+    ],
+    ids=lambda item: "" if isinstance(item, str) else item[3],
+)
+def test_of_two_fields_that_are_one_value_the_loser_is_not_carried(
+    kind: str, row: tuple[dict[str, Any], str, Any, str, str]
+) -> None:
+    """It is said which one counts, and the value is of that one."""
+    spec, value, expected, rival, counts = row
+    conversion = converted(spec, kind)
+    assert expected == k8s.at(conversion.values, *value.split("."))
+    assert [rival] == list(lost(conversion))
+    assert f"{counts} is the one that counts" in lost(conversion)[rival]
+
+
+def test_of_three_fields_each_that_says_the_value_is_carried() -> None:
+    """What differs from the last one alone is lost."""
+    limits = {"limits": {"nvidia.com/gpu": 2, "gpu": 2}, "requests": {"nvidia.com/gpu": 3}}
+    assert ["spec.resources.requests.nvidia.com/gpu"] == list(
+        lost(converted({"resources": limits}))
+    )
+    twice = {"numNodes": 2, "workers": 2, "queue": "q", "jobQueue": "q"}
+    assert {} == lost(converted(twice))
+
+
+def test_of_two_queues_the_one_of_the_later_dialect_is_the_run_s() -> None:
+    """The other one is named as not carried."""
+    conversion = converted({"queue": "q1", "jobQueue": "q2"})
+    assert "q1" == conversion.queue
+    assert {"spec.jobQueue": "both are queue here, and spec.queue is the one that counts"} == lost(
+        conversion
+    )
+
+
+def test_variables_and_words_are_the_text_that_is_typed() -> None:
+    """A boolean and a zero are no empty text, as the note on them says."""
+    entries = [{"name": "A", "value": False}, {"name": "B", "value": 0}, {"name": "C"}]
+    values = converted({"env": entries, "args": ["--lr", True, 1]}).values
+    assert {"A": "false", "B": "0", "C": ""} == values["env"]
+    assert ["--lr", "true", "1"] == values["args"]
+
+
+def test_a_node_selector_has_the_text_that_its_note_names() -> None:
+    """YAML reads y as a boolean, and Kubernetes takes a text."""
+    conversion = converted({"scheduling": {"nodeSelector": {"x": True}}}, "TorchrunQueue")
+    assert {"x": "true"} == conversion.values["defaults"]["scheduling"]["nodeSelector"]
+    assert {} == lost(conversion)
+
+
+def test_args_with_an_open_quote_are_refused() -> None:
+    """Nobody knows the words that were meant, and a job without them trains something else."""
+    with pytest.raises(InputError) as caught:
+        converted({"args": "--name it's --lr 3e-4"})
+    assert "spec.args" == caught.value.problem.path
+    assert '["--name", "it\'s", "--lr", "3e-4"]' in (caught.value.problem.hint or "")
+
+
+def test_the_pods_of_a_kai_queue_are_placed_by_kai() -> None:
+    """No job would wait in the queue else, which the chart refuses; the other scheduler is lost."""
+    spec = {
+        "queue": {"name": "team"},
+        "scheduling": {"scheduler": "default-scheduler"},
+        "podTemplate": {"spec": {"schedulerName": "volcano"}},
+    }
+    conversion = converted(spec, "TorchrunQueue")
+    assert {"dialect": "kai"} == conversion.values["defaults"]["scheduling"]
+    paths = {"spec.scheduling.scheduler", "spec.podTemplate.spec.schedulerName"}
+    assert paths == set(lost(conversion))
+    assert all("team is KAI's" in why for why in lost(conversion).values())
+
+
+@pytest.mark.parametrize("names_of", [("logger", "trainer"), ("logger", "main")])
+def test_a_container_beside_the_one_that_trains_keeps_its_name(names_of: tuple[str, str]) -> None:
+    """The one called trainer trains, else the one that asks for GPUs, wherever it stands."""
+    helper, main = names_of
+    containers = [
+        {"name": helper, "image": "fluentbit:1"},
+        {"name": main, "image": "y:2", "resources": {"limits": {"nvidia.com/gpu": 2}}},
+    ]
+    conversion = converted({"podTemplate": {"spec": {"containers": containers}}}, "TorchrunQueue")
+    own = conversion.values["defaults"]
+    assert {"repository": "y", "tag": "2"} == own["image"]
+    assert containers[:1] == own["podTemplate"]["spec"]["containers"]
+    assert {} == lost(conversion)
+
+
+def test_a_mount_of_a_volume_that_is_not_there_is_not_carried() -> None:
+    """The values have none, and the verdict says so."""
+    mounts = {"additionalMounts": [{"name": "nope", "mountPath": "/v"}]}
+    conversion = converted({"volumes": mounts})
+    assert {"there is no volume nope"} == set(lost(conversion).values())
+    assert Outcome.NOT_CARRIED in {
+        verdict.outcome for verdict in conversion.verdicts if "additionalMounts" in verdict.path
+    }
