@@ -16,7 +16,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, podsets, preparation
+from allranks.convert import commands, finish, jobs, podsets, preparation, references
 from allranks.convert.dialects import Dialects, overruled
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
@@ -134,16 +134,16 @@ def _job(manifest: Mapping[str, Any]) -> tuple[Fields, str]:
     _labels(fields, ())
     queue = _queue_of_job(fields)
     _size(fields)
-    _command(fields)
     _image(fields, ("spec", "image"), ("image",))
     _resources(fields, ("spec", "resources"), ())
     _distributed(fields, is_queue=False)
+    fields.carry(("spec", "workingDir"), ("workingDir",))
+    _command(fields)
     _reliability(fields)
     _env(fields, ("spec", "env"), ("env",))
     _volumes(fields)
     _workspace(fields)
     fields.carry(("spec", "suspend"), ("runPolicy", "suspend"))
-    fields.carry(("spec", "workingDir"), ("workingDir",))
     return fields, queue
 
 
@@ -295,8 +295,8 @@ def _command(fields: Fields) -> None:
         fields.leave(("spec", "script"), overruled(("spec", "command"), ("command",)))
     elif isinstance(script, str):
         fields.carry(("spec", "script"), ("script",))
-    _shell(fields, ("spec", "command"))
     _setup(fields)
+    _shell(fields, ("spec", "command"))
     args = fields.get("spec", "args")
     if isinstance(args, str):
         fields.carry(("spec", "args"), ("args",), _arguments(args), "a list of words")
@@ -334,14 +334,66 @@ def _setup(fields: Fields) -> None:
 
 def _shell(fields: Fields, path: FieldPath) -> None:
     command = fields.get(*path)
-    if isinstance(command, list):
-        fields.carry(path, ("command",), k8s.texts(command))
-    elif isinstance(command, str):
-        if _SHELL & set(command) or not _words(command):
-            why = "it has shell in it, which each process runs for itself"
-            fields.carry(path, ("command",), ["bash", "-c", command], why)
-        else:
-            fields.carry(path, ("command",), _words(command))
+    if not isinstance(command, list | str) or not command:
+        return
+    words = ["bash", "-c", command] if isinstance(command, str) else k8s.texts(command)
+    variables = {
+        k8s.text(entry, "name"): k8s.as_text(entry.get("value"))
+        for _, entry in fields.items("spec", "env")
+        if "valueFrom" not in entry
+    }
+    program = commands.read(words, (), variables)
+    if program.runner is commands.Runner.TORCHRUN:
+        _torchrun(fields, path, program, variables)
+    elif isinstance(command, list):
+        fields.carry(path, ("command",), words)
+    elif _SHELL & set(command) or not _words(command):
+        why = "it has shell in it, which each process runs for itself"
+        fields.carry(path, ("command",), words, why)
+    else:
+        fields.carry(path, ("command",), _words(command))
+    if program.is_nested:
+        fields.note(
+            "the command starts a launcher of its own, and each process runs it, as before: set "
+            "procsPerNode to 1 where that launcher starts the processes of a pod"
+        )
+
+
+def _torchrun(
+    fields: Fields, path: FieldPath, program: commands.Program, variables: Mapping[str, str]
+) -> None:
+    """Take a torchrun of the command's own off: the controller's, and the chart's, is one as well.
+
+    Args:
+        fields: the job, with its size.
+        path: the command.
+        program: what it runs.
+        variables: those whose text is known.
+    """
+    fields.carry(path, ("command",), list(program.command), "; ".join(program.changes))
+    if program.setup:
+        before = Fields(fields.values).text("setup")
+        fields.put(("setup",), f"{before}\n{program.setup}" if before else program.setup)
+    if program.working_dir:
+        fields.put(("workingDir",), program.working_dir, path)
+    for key, value in program.values.items():
+        fields.put(("torchrun", key), value, path)
+    nodes = k8s.count(fields.values.get("nodes")) or 1
+    jobs.check_nodes(fields, path[:-1], program.options, variables, (nodes, str(nodes)))
+    option = program.options.get("nproc-per-node", "")
+    processes = references.number(option, variables)
+    gpus = fields.values.get("gpusPerNode") or k8s.count(fields.values.get("gpus")) // nodes
+    if processes and processes != gpus:
+        fields.put(("procsPerNode",), processes, path)
+    elif processes is None and option not in ("", "auto", "gpu"):
+        fields.note(
+            f"how many --nproc-per-node {option} is, is not known here: each pod has one process "
+            "for each of its GPUs; set procsPerNode for another number"
+        )
+    if program.lost:
+        fields.leave(path, "; ".join(program.lost))
+    for note in program.notes:
+        fields.note(note)
 
 
 def _words(text: str) -> list[str]:

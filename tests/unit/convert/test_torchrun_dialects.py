@@ -235,3 +235,42 @@ def test_a_mount_of_a_volume_that_is_not_there_is_not_carried() -> None:
     assert Outcome.NOT_CARRIED in {
         verdict.outcome for verdict in conversion.verdicts if "additionalMounts" in verdict.path
     }
+
+
+TWO = {"numNodes": 2}
+
+
+def test_a_torchrun_of_the_command_s_own_is_taken_off() -> None:
+    """The chart starts one, as the controller did: its options are values, and no rank runs one."""
+    command = "torchrun --nproc_per_node 2 --max-restarts=3 train.py --x 'a b'"
+    for words in (command, ["bash", "-c", command]):
+        limits = {"limits": {"nvidia.com/gpu": 4}}
+        values = converted({"command": words, "numNodes": 2, "resources": limits}).values
+        assert ["python3", "-u", "train.py", "--x", "a b"] == values["command"]
+        assert (4, 2, 2) == (values["gpusPerNode"], values["procsPerNode"], values["nodes"])
+        assert 3 == values["torchrun"]["maxRestarts"]
+
+
+def test_as_many_processes_as_gpus_are_no_value() -> None:
+    """The chart starts a process for each GPU."""
+    conversion = converted({"command": "torchrun --nproc_per_node 8 t.py", "numGPUs": 16} | TWO)
+    assert "procsPerNode" not in conversion.values
+    assert {} == lost(conversion)
+
+
+def test_what_stands_before_a_torchrun_of_the_command_s_own_is_setup() -> None:
+    """It runs behind the job's own setup."""
+    spec = {"command": "export A=b && torchrun t.py", "setupCommand": "pip install a"}
+    assert "pip install a\nexport A=b\n" == converted(spec).values["setup"]
+
+
+def test_a_torchrun_of_fewer_nodes_than_there_are_is_not_carried() -> None:
+    """Each pod trained by itself, and here all train together."""
+    conversion = converted({"command": "torchrun --standalone t.py"} | TWO)
+    assert "trained by itself" in lost(conversion)["spec.command"]
+
+
+def test_a_launcher_that_stays_in_the_command_is_named() -> None:
+    """Each process of a pod starts it, as it did before."""
+    conversion = converted({"command": "accelerate launch t.py"})
+    assert any("each process runs it, as before" in note for note in conversion.notes)
