@@ -16,12 +16,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, finish, jobs, podsets, preparation, references
+from allranks.convert import commands, finish, jobs, podsets, preparation, references, waits
 from allranks.convert.dialects import Dialects, overruled
 from allranks.convert.pods import SECURITY_NOTE
 from allranks.convert.verdicts import Conversion, Fields, Outcome
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s
+from allranks.values.merge import merge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,11 @@ def convert(manifest: Mapping[str, Any], context: Context) -> Conversion:
     _of_queue(fields, queue_name, context)
     fields.put(("security", "restricted"), value=False)
     fields.note(SECURITY_NOTE)
-    return finish.conversion(fields, queue=queue_name)
+    conversion = finish.conversion(fields, queue=queue_name)
+    defaults = _defaults_of(queue_name, context)
+    if defaults is None:
+        return conversion
+    return conversion.with_notes(waits.notes(merge(defaults, conversion.values)))
 
 
 def convert_queue(manifest: Mapping[str, Any], _context: Context) -> Conversion:
@@ -94,17 +99,33 @@ def convert_queue(manifest: Mapping[str, Any], _context: Context) -> Conversion:
 
 
 def _of_queue(fields: Fields, queue_name: str, context: Context) -> None:
-    """Take the image of a job's queue, where the job names none."""
-    if fields.values.get("image"):
-        return
+    """Take the image and the GPUs of a job's queue, where the job names none."""
+    defaults, values = _defaults_of(queue_name, context) or {}, fields.values
+    if not values.get("image") and defaults.get("image"):
+        fields.put(("image",), defaults["image"])
+        fields.note(f"the image is the queue's, {queue_name}")
+    if not values.get("image") and not defaults.get("image"):
+        raise _without_image(queue_name)
+    gpus, shape = defaults.get("gpusPerNode"), k8s.at(defaults, "nodeShape", "gpus")
+    if gpus and not values.get("gpus") and not values.get("gpusPerNode"):
+        fields.put(("gpusPerNode",), gpus)
+        fields.note(f"the GPUs of a pod are the queue's, {queue_name}: gpusPerNode is {gpus}")
+    elif shape and values.get("gpus") and not values.get("nodes"):
+        fields.put(("nodeShape", "gpus"), shape)
+        fields.note(f"a node has the queue's GPUs, {queue_name}: nodeShape.gpus is {shape}")
+
+
+def _defaults_of(queue_name: str, context: Context) -> Mapping[str, Any] | None:
+    """What the jobs of a queue have of it; None where the input has no such queue."""
     for document in context.objects(*QUEUE_KINDS, group=GROUP):
         if document.name == queue_name:
-            image = _queue(document.data).values["defaults"].get("image")
-            if image:
-                fields.put(("image",), image)
-                fields.note(f"the image is the queue's, {queue_name}")
-                return
-    raise InputError(
+            defaults: Mapping[str, Any] = _queue(document.data).values["defaults"]
+            return defaults
+    return None
+
+
+def _without_image(queue_name: str) -> InputError:
+    return InputError(
         "the job names no image: its queue does" if queue_name else "the job names no image",
         path="spec.image",
         hint=f"give the object of the queue {queue_name} as well; with -q {queue_name}, "
@@ -379,7 +400,7 @@ def _torchrun(
     for key, value in program.values.items():
         fields.put(("torchrun", key), value, path)
     nodes = k8s.count(fields.values.get("nodes")) or 1
-    jobs.check_nodes(fields, path[:-1], program.options, variables, (nodes, str(nodes)))
+    jobs.check_nodes(fields, path[:-1], program.options, variables, (nodes, "1"))
     option = program.options.get("nproc-per-node", "")
     processes = references.number(option, variables)
     gpus = fields.values.get("gpusPerNode") or k8s.count(fields.values.get("gpus")) // nodes

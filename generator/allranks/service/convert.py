@@ -19,6 +19,7 @@ from allranks.convert import (
     original,
     registry,
     runtimes,
+    torchrun,
     torchx_dump,
     trials,
     value_comments,
@@ -499,6 +500,8 @@ def _checked_job(
 ) -> registry.Document:
     """The job among objects that a values file is compared with."""
     candidates = [document for document in documents if registry.is_job(document)]
+    jobs = [document for document in candidates if document.kind not in torchrun.QUEUE_KINDS]
+    candidates = jobs or candidates  # a queue beside its job says something of the job's pods
     if len(candidates) > 1:
         candidates = _origin_jobs(values, candidates) or candidates
     if len(candidates) != 1:

@@ -65,3 +65,14 @@ def test_a_parameter_in_an_image_is_refused_as_one() -> None:
     pod = pods.read(fields, ("template",))
     with pytest.raises(InputError, match="a parameter of the search stands in the image"):
         jobs.check_image(fields, pod)
+
+
+def test_a_queue_beside_its_job_is_not_the_job_that_is_compared() -> None:
+    """It says something of the job's pods; alone it is looked at, and refused for its kind."""
+    kinds = ("TorchrunQueue", "TorchrunJob")
+    queue, job = (
+        registry.Document({"apiVersion": "torchrun.ai/v1", "kind": kind, "metadata": {"name": "a"}})
+        for kind in kinds
+    )
+    assert job is service._checked_job("v.yaml", ("m.yaml",), [queue, job])
+    assert queue is service._checked_job("v.yaml", ("m.yaml",), [queue])

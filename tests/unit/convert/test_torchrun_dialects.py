@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import registry
+from allranks.convert import original, registry
 from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
@@ -127,9 +127,9 @@ def manifest(kind: str, spec: dict[str, Any], name: str = "demo") -> dict[str, A
 
 def converted(spec: dict[str, Any], kind: str = "TorchrunJob", *beside: Any) -> Conversion:
     """An object as values that the chart takes."""
-    image = {"image": "a:1", "command": "python t.py"} if kind == "TorchrunJob" else {}
+    minimum = {"image": "a:1", "command": "python t.py"} if kind == "TorchrunJob" else {}
     context = Context((*map(Document, beside),))
-    return registry.convert_document(Document(manifest(kind, {**image, **spec})), context)
+    return registry.convert_document(Document(manifest(kind, {**minimum, **spec})), context)
 
 
 def lost(conversion: Conversion) -> dict[str, str]:
@@ -253,7 +253,8 @@ def test_a_torchrun_of_the_command_s_own_is_taken_off() -> None:
 
 def test_as_many_processes_as_gpus_are_no_value() -> None:
     """The chart starts a process for each GPU."""
-    conversion = converted({"command": "torchrun --nproc_per_node 8 t.py", "numGPUs": 16} | TWO)
+    command = "torchrun --nnodes 2 --nproc_per_node 8 t.py"
+    conversion = converted({"command": command, "numGPUs": 16} | TWO)
     assert "procsPerNode" not in conversion.values
     assert {} == lost(conversion)
 
@@ -265,12 +266,106 @@ def test_what_stands_before_a_torchrun_of_the_command_s_own_is_setup() -> None:
 
 
 def test_a_torchrun_of_fewer_nodes_than_there_are_is_not_carried() -> None:
-    """Each pod trained by itself, and here all train together."""
-    conversion = converted({"command": "torchrun --standalone t.py"} | TWO)
-    assert "trained by itself" in lost(conversion)["spec.command"]
+    """Each pod trained by itself, and here all train together; one is torchrun's own default."""
+    for option in ("", "--standalone", "--nnodes 1"):
+        conversion = converted({"command": f"torchrun {option} t.py"} | TWO)
+        assert "trained by itself" in lost(conversion)["spec.command"]
 
 
 def test_a_launcher_that_stays_in_the_command_is_named() -> None:
     """Each process of a pod starts it, as it did before."""
     conversion = converted({"command": "accelerate launch t.py"})
     assert any("each process runs it, as before" in note for note in conversion.notes)
+
+
+QUEUE_OF_KAI: dict[str, Any] = {
+    "queue": {"name": "team"},
+    "podTemplate": {
+        "spec": {
+            "containers": [
+                {
+                    "name": "trainer",
+                    "image": "y:2",
+                    "imagePullPolicy": "Always",
+                    "resources": {"limits": {"nvidia.com/gpu": 8}},
+                }
+            ]
+        }
+    },
+}
+
+
+def test_a_job_has_the_image_and_the_gpus_of_its_queue() -> None:
+    """Its own count more; both are said, and no note says that the pods of KAI's start apart."""
+    queue = manifest("TorchrunQueue", QUEUE_OF_KAI, "q")
+    job = {"queue": "q", "image": None} | TWO
+    conversion = converted(job, "TorchrunJob", queue)
+    image = {"repository": "y", "tag": "2", "pullPolicy": "Always"}
+    assert (image, 8) == (conversion.values["image"], conversion.values["gpusPerNode"])
+    assert any("gpusPerNode is 8" in note for note in conversion.notes)
+    assert not any("starts the pods together" in note for note in conversion.notes)
+    own = converted({**job, "numGPUs": 4}, "TorchrunJob", queue).values
+    assert (4, False) == (own["gpus"], "gpusPerNode" in own)
+
+
+def test_a_job_has_the_nodes_that_its_queue_makes_of_its_gpus() -> None:
+    """As many as hold them, each with the GPUs of the queue's nodes."""
+    queue = manifest("JobQueue", {"nodeResources": {"gpus": 8}}, "q")
+    conversion = converted({"jobQueue": "q", "numGPUs": 16}, "TorchrunJob", queue)
+    assert {"gpus": 8} == conversion.values["nodeShape"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "is_apart"), [({}, True), ({"scheduling": {"scheduler": "volcano"}}, False)]
+)
+def test_pods_start_apart_where_nothing_of_their_queue_holds_them(
+    queue: dict[str, Any], is_apart: bool
+) -> None:
+    """A queue that nobody gives may, and a job without one has nothing that does."""
+    note = "no scheduler starts the pods together"
+    beside = manifest("TorchrunQueue", queue, "q")
+    conversion = converted({"queue": "q"} | TWO, "TorchrunJob", beside)
+    assert is_apart == any(note in item for item in conversion.notes)
+    assert not any(note in item for item in converted({"queue": "q"} | TWO).notes)
+    assert any(note in item for item in converted(TWO).notes)
+
+
+def container_of(spec: dict[str, Any], *others: Any) -> tuple[int, dict[str, Any]]:
+    """How many pods the controller makes of a job, and what trains in them."""
+    pods = original.pods(manifest("TorchrunJob", spec), others) or []
+    return len(pods), dict(pods[0].main)
+
+
+def test_the_controller_s_pods_have_the_gpus_of_the_job_or_its_queue() -> None:
+    """Its own resources count first, then its share of numGPUs, then the queue's container."""
+    queue = manifest("TorchrunQueue", QUEUE_OF_KAI, "q")
+    shape = manifest("TorchrunQueue", {"nodeResources": {"gpus": 8}}, "q")
+    for spec, others, expected in (
+        ({"numGPUs": 16, "numNodes": 2, "workers": 3}, (), (2, 8)),
+        ({"resources": {"gpu": 3}, "numGPUs": 16}, (), (1, 3)),
+        ({"queue": "q", "numNodes": 2}, (queue,), (2, 8)),
+        ({"queue": "q", "numGPUs": 16}, (shape,), (2, 8)),
+        ({"queue": "another"}, (queue,), (1, None)),
+    ):
+        number, container = container_of(spec, *others)
+        limits = k8s.mapping(container, "resources", "limits")
+        assert expected == (number, limits.get("nvidia.com/gpu")), spec
+
+
+def test_the_controller_s_pods_have_the_image_of_the_job_or_its_queue() -> None:
+    """A pull policy goes with the queue's image alone."""
+    queue = manifest("TorchrunQueue", QUEUE_OF_KAI, "q")
+    _, container = container_of({"queue": "q"}, queue)
+    assert ("y:2", "Always") == (container["image"], container["imagePullPolicy"])
+    _, container = container_of({"queue": "q", "image": "a:1"}, queue)
+    assert ("a:1", None) == (container["image"], container.get("imagePullPolicy"))
+
+
+def test_the_controller_ran_the_args_behind_the_command() -> None:
+    """A script in place of a command is python's."""
+    for spec, words in (
+        ({"command": "a b", "args": "--c 'd e'"}, ["bash", "-c", "a b --c 'd e'"]),
+        ({"script": "t.py", "args": ["--c", "d e"]}, ["bash", "-c", "python t.py --c 'd e'"]),
+        ({"command": ["a"], "args": ["b"]}, ["a", "b"]),
+    ):
+        assert words == container_of(spec)[1]["command"]

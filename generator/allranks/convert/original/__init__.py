@@ -102,7 +102,7 @@ ORIGINALS: dict[tuple[str, str], str] = {
 
 
 # Kinds whose pods are described by another object as well.
-_WITH_OTHERS = ("TrainJob",)
+_WITH_OTHERS = ("TrainJob", "TorchrunJob")
 
 
 def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPod] | None:
