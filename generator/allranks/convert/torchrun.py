@@ -282,7 +282,7 @@ def _queue_of_job(fields: Fields) -> str:
     name = str(fields.get("spec", "queue") or fields.get("spec", "jobQueue") or "")
     for key in ("queue", "jobQueue"):
         path: FieldPath = ("spec", key)
-        if fields.get(*path) == name:
+        if str(fields.get(*path) or name) == name:
             fields.change(path, "a queue is named on the command line", f"-q {name}")
         else:
             fields.leave(path, overruled(("spec", "queue"), ("queue",)))
@@ -312,7 +312,7 @@ def _command(fields: Fields) -> None:
     if isinstance(script, str) and "\n" not in script:
         why = "a script is a file here: python runs it"
         fields.carry(("spec", "script"), ("command",), ["python", script], why)
-    elif isinstance(script, str) and fields.has("spec", "command"):
+    elif isinstance(script, str) and fields.get("spec", "command"):
         fields.leave(("spec", "script"), overruled(("spec", "command"), ("command",)))
     elif isinstance(script, str):
         fields.carry(("spec", "script"), ("script",))
@@ -356,6 +356,7 @@ def _setup(fields: Fields) -> None:
 def _shell(fields: Fields, path: FieldPath) -> None:
     command = fields.get(*path)
     if not isinstance(command, list | str) or not command:
+        fields.leave(path, "it is no command")
         return
     words = ["bash", "-c", command] if isinstance(command, str) else k8s.texts(command)
     variables = {

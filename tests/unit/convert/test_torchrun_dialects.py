@@ -369,3 +369,11 @@ def test_the_controller_ran_the_args_behind_the_command() -> None:
         ({"command": ["a"], "args": ["b"]}, ["a", "b"]),
     ):
         assert words == container_of(spec)[1]["command"]
+
+
+@pytest.mark.parametrize("command", ["", 7])
+def test_what_is_no_command_is_not_carried(command: Any) -> None:
+    """The script is what runs, and a queue's number is its name."""
+    conversion = converted({"command": command, "script": "t.py", "queue": 7})
+    assert {"spec.command": "it is no command"} == lost(conversion)
+    assert (["python", "t.py"], "7") == (conversion.values["command"], conversion.queue)
