@@ -141,6 +141,7 @@ def _ending_as_its_text(setup: str, inner: str) -> str:
         inner: those of the text.
     """
     goes_on = inner.startswith(preparation.GOES_ON)
+    inner = setup_end.with_failure(inner)
     return f"set -e\n{inner}" if setup_end.goes_on(setup) and not goes_on else inner
 
 

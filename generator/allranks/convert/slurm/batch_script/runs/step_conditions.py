@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.setup import bare_programs, setup_edits
+from allranks.convert.slurm.batch_script.setup import bare_programs, setup_edits, setup_end
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
@@ -26,7 +26,6 @@ _CONDITION = re.compile(r"(?:^|[\s;&|])(?:\[\[?\s.*\s\]\]?|test\s[^;&|]*?)\s*(?:
 # What turns the exit code of the command behind it around.
 TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
 ENDS_SETUP = "; setup ends where it fails, as the step did not run then"
-_NO_STEP = "  # the step runs where this succeeds"
 _IS_RANK = (
     "no launcher started it, and here it is a rank: a program that looks for LOCAL_RANK finds it, "
     "and takes itself for one of several"
@@ -65,7 +64,7 @@ def in_setup(reading: ScriptReading, statement: Statement, lead: Sequence[Comman
     text = "".join(_with_operator(reading, statement, command) for command in lead).rstrip(" &;")
     is_condition = bool(lead) and lead[-1].after == "&&"
     ends = is_condition and not any(map(_may_fail_in_pods, lead))
-    return f"{text} || exit $?{_NO_STEP}" if ends else text
+    return f"{text} || exit $?{setup_end.NO_STEP}" if ends else text
 
 
 def _with_operator(reading: ScriptReading, statement: Statement, command: Command) -> str:
