@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import (
     chosen_gpus,
     counted_cpus,
     folders_above,
+    foreign_calls,
     home_folder,
     ignored_data,
     job_numbers,
@@ -194,6 +195,7 @@ _OTHER_JOB = (
     "what it writes is a batch script for Slurm, and no pod submits it: the file is as it was"
 )
 _NO_STEP = "a pod has no srun: take it off, or write the step as a command of its own"
+_CALLS = TOOLS | {"srun": (Outcome.NOT_CARRIED, _NO_STEP), "": (Outcome.NOT_CARRIED, NO_SLURM)}
 
 
 def say(reading: ScriptReading, code: str) -> None:
@@ -226,7 +228,11 @@ def say(reading: ScriptReading, code: str) -> None:
             why = why_no_container(script.lines[line - 1] if line else "")
             body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
     _say_image_file(script, body)
-    body.verdicts += [*_slurm_in_texts(script, body), *_of_commands(script, reading.variables)]
+    body.verdicts += [
+        *_slurm_in_texts(script, body),
+        *_of_commands(script, reading.variables),
+        *foreign_calls.say(script, body.verdicts, _CALLS),
+    ]
     body.verdicts += [
         *folders_above.say(script, reading.variables, reading.main_step.statement),
         *xargs.ranks(script),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert.slurm.batch_script.runs import one_process
 from allranks.convert.slurm.batch_script.steps import launcher_environment
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
@@ -29,6 +30,7 @@ def read(reading: ScriptReading, interpreter: str) -> None:
     text = shell_text.without_directives(script.text)
     body.script = _without_launcher_in_python(script, text) if is_python else text
     body.nodes, body.procs_per_node = 1, 1
+    one_process.say_sizes(script, reading.variables, [], is_batch=False)
     body.values["torchrun"] = {"maxRestarts": 0}  # Slurm runs it once
     body.say(1, script.lines[0], Outcome.CARRIED, "script")
     if not is_python:

@@ -102,7 +102,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     several_steps.check_read(script)
     sruns = [step for step in steps if step.is_srun and step.words]
     is_batch = not sruns
-    _size_one_process(script, variables, steps, is_batch=is_batch)
+    say_sizes(script, variables, steps, is_batch=is_batch)
     if nested:
         body.notes.append(
             "the script starts the ranks of its node itself, so that the pod runs it as one process"
@@ -128,10 +128,20 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     srun_variables.say(reading)
 
 
-def _size_one_process(
+def say_sizes(
     script: Script, variables: ShellVariables, steps: list[Step], *, is_batch: bool
 ) -> None:
-    """Say what becomes of nodes and tasks of which one process makes no use."""
+    """Say what becomes of nodes and tasks of which one process makes no use.
+
+    Args:
+        script: the script.
+        variables: what its variables hold.
+        steps: those of the script.
+        is_batch: whether the process tells its tasks to nobody, as Slurm's batch step does.
+
+    Raises:
+        InvalidValues: it starts processes on the other nodes by ssh.
+    """
     size = script.size
     printing = other_nodes.printing_line(steps)
     if size.task_count > size.node_count:
