@@ -12,6 +12,8 @@ MOST_TASKS = 100_000  # of an array, as many as a sweep may have
 
 _TIME = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?", re.ASCII)
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)(?:[iI]?[bB])?", re.ASCII)
+# Numbers that are none of GPUs, and no type either.
+_OTHER_NUMBER = re.compile(r"[+-].*|0x[0-9a-f]+|[0-9]+\.[0-9]+", re.ASCII | re.IGNORECASE)
 _NODES = re.compile(r"([0-9]+)([kKmM]?)(?:-([0-9]+)([kKmM]?))?(?::[0-9]+)?", re.ASCII)
 _ARRAY_PART = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", re.ASCII)
 _SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?", re.ASCII)
@@ -112,7 +114,7 @@ def gpus(text: str) -> Gpus | None:
         # Slurm refuses a name that ends with its colon: `gpu:`.
         if not all(pieces) or len(pieces) > 2 or (len(pieces) == 2 and amount is None):  # noqa: PLR2004
             return None
-        if kind and not re.fullmatch(r"[\w.+-]+", kind):
+        if kind and (_OTHER_NUMBER.fullmatch(kind) or not re.fullmatch(r"[\w.+-]+", kind)):
             return None
         count += 1 if amount is None else amount
         types.append(kind.lower())

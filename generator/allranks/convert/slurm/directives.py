@@ -363,9 +363,17 @@ def waits_for_its_name(value: str) -> bool:
     return value.strip() in ("", "singleton")
 
 
+_NAMESAKE = (
+    "Slurm queues the second job of a name until the first has ended; here a second run of the "
+    "name is refused while the first is there: wait for that, and delete it"
+)
+
+
 def _dependency(job: Draft, setting: Setting) -> None:
-    if waits_for_its_name(setting.value):
-        job.say("dependency", Outcome.CARRIED, "", "two runs of one name are never there at once")
+    if setting.value.strip() == "singleton":
+        job.say("dependency", Outcome.CHANGED, "", _NAMESAKE)
+    elif waits_for_its_name(setting.value):
+        job.say("dependency", Outcome.CARRIED)
 
 
 # --- Pyxis ----------------------------------------------------------------------------------------

@@ -45,6 +45,13 @@ def test_memory_is_in_mebibytes_unless_it_says_otherwise(text: str, written: str
     assert written == amounts.memory(amount)
 
 
+@pytest.mark.parametrize("count", ["-3", "+2", "4.5", "0x4"])
+def test_what_is_no_number_of_gpus_is_no_type_of_theirs(count: str) -> None:
+    """No site calls its GPUs so."""
+    assert amounts.gres(f"gpu:{count}") is None
+    assert amounts.gpus(count) is None
+
+
 @pytest.mark.parametrize(
     ("text", "count", "types", "others"),
     [

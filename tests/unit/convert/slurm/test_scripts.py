@@ -394,7 +394,11 @@ def test_what_waits_for_another_job_is_refused(value: str) -> None:
 def test_the_last_dependency_counts() -> None:
     """A command line takes a script's back; runs of one name are never there at once."""
     rows = ("#SBATCH --dependency=afterok:1", "srun python train.py")
-    assert not _script(*rows, words=("--dependency=singleton",)).lost
+    conversion = _script(*rows, words=("--dependency=singleton",))
+    assert not conversion.lost
+    (verdict,) = (own for own in conversion.verdicts if own.path == "--dependency")
+    assert verdict.outcome is Outcome.CHANGED
+    assert "Slurm queues the second" in verdict.why
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import (
     foreign_scripts,
     one_process,
+    other_shells,
     ranks,
     unread_programs,
 )
@@ -122,9 +123,7 @@ def read(
             one_process.note_launcher(script, body)
     body.verdicts += login_shells.verdicts(typed, "script" if main is None else "command")
     unread_programs.note(reading)
-    if interpreter in ("zsh", "ksh"):
-        reason = "the image needs it" if main is None else "bash runs its setup and its command"
-        body.notes.append(f"the script is {interpreter}'s: {reason}")
+    other_shells.say(reading, interpreter, is_step=main is not None)
     _finish(reading)
     return body
 
