@@ -66,3 +66,17 @@ def test_a_step_before_a_step_is_its_condition() -> None:
     """The srun of one task becomes a line of setup, whose failure ends the pod."""
     setup = _convert("srun -N1 -n1 python prepare.py && srun python a.py").values["setup"]
     assert "\npython prepare.py || exit $?" in setup
+
+
+@pytest.mark.parametrize("program", ["test -d /data", "[ -d /data ]", "nvidia-smi", "true"])
+def test_a_condition_in_setup_runs_what_srun_ran(program: str) -> None:
+    """Also a program that only looks, whose step would be left out on a line of its own."""
+    rows = (
+        "#!/bin/bash",
+        "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4",
+        f"if srun --ntasks=1 --nodes=1 {program}; then echo ok; else exit 1; fi",
+        "srun python train.py",
+    )
+    conversion = job.convert("\n".join([*rows, ""]).encode(), "a.sbatch")
+    assert f"if {program}; then echo ok; else exit 1; fi" in conversion.values["setup"]
+    assert not conversion.lost

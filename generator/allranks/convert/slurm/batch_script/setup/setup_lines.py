@@ -275,8 +275,8 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
         edits += slurm_questions.edits(reading.script.text, statement)
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += bare_programs.edits(reading, statement)
-    elif is_setup and shell_text.runs(statement, ("shifter",)):
-        edits += bare_programs.edits(reading, statement)  # the pod is its container
+    elif is_setup and shell_text.runs(statement, ("shifter", "srun")):
+        edits += bare_programs.edits(reading, statement)  # the pod is its container, and its node
     edits += left_out.counts_in(reading, statement) + local_hosts.edits(reading, statement, "setup")
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
