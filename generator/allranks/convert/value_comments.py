@@ -166,6 +166,8 @@ def _comments(
             # The field above goes on in this line.
             paths = fields[lines[max(bisect_right(lines, number) - 1, 0)]]
         near = (places.of(path) for path in sorted(paths, key=len))
+        if number == 1 and not conversion.manifest:  # of a whole script
+            near = ((name,) for name in values.data)
         yield number, above, behind, next(filter(None, near), None)
 
 

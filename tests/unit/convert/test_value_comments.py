@@ -369,6 +369,18 @@ def test_comments_of_directives_stay_with_their_values(tmp_path: Path) -> None:
     assert f"# {path}:8: # mail" in lines
 
 
+@pytest.mark.parametrize("end", ["# by Ada\n", "\n", "#\n"])
+def test_comments_of_a_whole_script_are_at_the_head_of_its_values(tmp_path: Path, end: str) -> None:
+    """Several lines at the top, or one with an empty line behind it, are of no single directive."""
+    path = tmp_path / "train.sbatch"
+    path.write_text(SCRIPT.replace("# the head of the script\n", f"# the head\n{end}"))
+    (conversion,) = service.convert((str(path),)).conversions
+    lines = service.values_file(conversion).splitlines()
+    chart = lines.index("workload: torchrun")
+    top = ["# the head", *([end.strip()] if "Ada" in end else [])]
+    assert top == lines[chart - len(top) : chart]
+
+
 def test_what_stands_in_a_directive_is_the_origin_of_all_that_is_made_of_it(tmp_path: Path) -> None:
     """Shared memory is half of the memory, and a partition is a variable."""
     path = tmp_path / "train.sbatch"

@@ -24,12 +24,17 @@ def of(lines: Sequence[str], directives: Collection[int]) -> Comments:
         directives: the lines of those that sbatch reads, from 1.
 
     Returns:
-        By line, from 1: the comments above it, and the one behind it; "" for none.
+        By line, from 1: the comments above it, and the one behind it; "" for none. Those of the
+        whole script, which are several lines at its top, or end with an empty one, are line 1's.
     """
     comments: Comments = {}
     above: list[str] = []
     for number, line in enumerate(lines[: max(directives, default=0)], 1):
         if number in directives:
+            is_first = number == min(directives)
+            if is_first and (len(above) > 1 or (above and not lines[number - 2].strip(" \t#"))):
+                comments[1] = (tuple(above), "")
+                above = []
             _, behind = options.split_directive(line.removeprefix(_DIRECTIVE))
             if above or behind:
                 comments[number] = (tuple(above), behind)
