@@ -84,3 +84,15 @@ def test_a_file_that_may_name_hosts_is_said(launcher: str, option: str, fix: str
     (lost,) = conversion.lost
     assert lost.path == f"{launcher} {option}"
     assert fix in lost.why
+
+
+def test_a_list_of_hosts_in_a_here_document_is_the_launchers() -> None:
+    """No line reads it once `--hostfile` is gone; a file that another line reads is lost."""
+    document = "cat > hosts <<EOF\n$(scontrol show hostnames $SLURM_JOB_NODELIST)\nEOF\n"
+    head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4\n"
+    step = "deepspeed --hostfile=hosts train.py\n"
+    conversion = job.convert(f"{head}{document}{step}".encode(), "a.sbatch")
+    assert not conversion.lost
+    assert "scontrol" not in conversion.values.get("setup", "")
+    read_again = f"{head}{document}python count.py hosts\n{step}"
+    assert job.convert(read_again.encode(), "a.sbatch").lost

@@ -44,6 +44,8 @@ _MAKING = words.IDLE | frozenset(
         *("sed", "awk", "sort", "cat", "head", "tr", "uniq"),
     }
 )
+# A question in a here-document: ``cat > hosts <<EOF``, and ``$(scontrol show hostnames)``.
+_ASKS_IN_TEXT = re.compile(r"<<(?:.|\n)*(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b")
 _IN_PLACE = re.compile(r"-i.*|--in-place.*")
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 
@@ -171,6 +173,7 @@ def is_list_of_hosts(script: Script, main_step: MainStep, statement: Statement) 
     if main_step.statement < 0 or not _makes_list(script, main_step, statement):
         return False
     is_question = not statement.is_simple and _asks_nodes(statement)
+    is_question |= _ASKS_IN_TEXT.search(script.slice(statement)) is not None
     return is_question or _reads_answers(script, main_step, statement)
 
 
