@@ -364,8 +364,8 @@ def waits_for_its_name(value: str) -> bool:
 
 
 _NAMESAKE = (
-    "Slurm queues the second job of a name until the first has ended; here a second run of the "
-    "name is refused while the first is there: wait for that, and delete it"
+    "Slurm queues the second job of a name until the first has ended, and no run waits for "
+    "another: do `allranks wait FIRST` before you start the second"
 )
 
 
