@@ -238,7 +238,8 @@ def _trial_spec(fields: Fields, context: Context) -> tuple[Manifest, FieldPath]:
             path="spec.trialTemplate",
             hint="write the whole object",
         )
-    document = context.find("ConfigMap", name)
+    namespace = fields.text(*here, "configMapNamespace")
+    document = context.find("ConfigMap", name, namespace=namespace)
     text = k8s.text(document.data, "data", key) if document is not None else ""
     documents = load.load_all(text, f"ConfigMap {name}: {key}") if text else []
     if not documents or not isinstance(documents[0], dict):

@@ -21,6 +21,7 @@ from allranks.convert import (
     master_services,
     missing_volumes,
     misspelt_keys,
+    namespaces,
     operator_containers,
     related_objects,
     retry_limits,
@@ -223,27 +224,55 @@ class Context:
         runtimes: objects that --runtime names: TrainingRuntimes and ClusterTrainingRuntimes.
         namespace: the namespace that is chosen; "" for the objects' own.
         entrypoint: what the image runs where the manifest gives no command; () for unknown.
+        home: the namespace of the object that is converted; "" where it names none.
     """
 
     documents: tuple[Document, ...] = ()
     runtimes: tuple[Document, ...] = ()
     namespace: str = ""
     entrypoint: tuple[str, ...] = ()
+    home: str = ""
 
-    def objects(self, *kinds: str, group: str | None = None) -> Iterator[Document]:
-        """The objects of these kinds, of the input and of --runtime.
+    def seen_from(self, document: Document) -> Context:
+        """The same, as an object of the input sees it: with nothing of another namespace."""
+        return replace(self, home=namespaces.of(document.data))
+
+    def objects(
+        self, *kinds: str, group: str | None = None, namespace: str = ""
+    ) -> Iterator[Document]:
+        """The objects of these kinds, of the input and of --runtime; those of the namespace first.
+
+        Of --runtime those of other namespaces count as well: a person has named them.
 
         Args:
             kinds: the kinds.
             group: their API group; None for any.
+            namespace: their namespace; "" for that of the object that is converted.
         """
-        for document in (*self.documents, *self.runtimes):
-            if document.kind in kinds and group in (None, document.group):
-                yield document
+        home = namespace or self.home
+        own = [item for item in self.documents if namespaces.match(home, namespaces.of(item.data))]
+        for documents in (own, self.runtimes):
+            of_kinds = {
+                id(item.data): item
+                for item in documents
+                if item.kind in kinds and group in (None, item.group)
+            }
+            manifests = [item.data for item in of_kinds.values()]
+            for manifest in namespaces.nearest_first(manifests, home or self.namespace):
+                yield of_kinds[id(manifest)]
 
-    def find(self, kind: str, name: str, group: str | None = None) -> Document | None:
-        """The object of a kind and name; None where the input has none."""
-        objects = self.objects(kind, group=group)
+    def find(
+        self, kind: str, name: str, group: str | None = None, namespace: str = ""
+    ) -> Document | None:
+        """The object of a kind and name; None where the input has none.
+
+        Args:
+            kind: the kind.
+            name: the name.
+            group: its API group; None for any.
+            namespace: its namespace; "" for that of the object that is converted.
+        """
+        objects = self.objects(kind, group=group, namespace=namespace)
         return next((document for document in objects if document.name == name), None)
 
     def texts_of(self, config_map: str) -> dict[str, str]:
@@ -388,6 +417,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     Raises:
         InputError: it cannot be converted.
     """
+    context = context.seen_from(document)
     key = (document.group, document.kind)
     if key in REFUSED:
         why, instead = REFUSED[key]
@@ -459,7 +489,9 @@ def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]
 
 def _parts(context: Context) -> set[int]:
     """The objects that are part of another job of the input, and no job of their own."""
-    owners = {(document.kind, document.name) for document in context.documents}
+    owners: dict[tuple[str, str], list[str]] = {}
+    for document in context.documents:
+        owners.setdefault((document.kind, document.name), []).append(namespaces.of(document.data))
     parts: set[int] = set()
     for document in context.documents:
         references = (document.data.get("metadata") or {}) if is_job(document) else {}
@@ -467,7 +499,11 @@ def _parts(context: Context) -> set[int]:
         for reference in own if isinstance(own, list) else ():
             if isinstance(reference, dict):
                 key = (str(reference.get("kind")), str(reference.get("name")))
-                if key in owners and key != (document.kind, document.name):
+                is_there = any(
+                    namespaces.match(namespace, namespaces.of(document.data))
+                    for namespace in owners.get(key, ())
+                )
+                if is_there and key != (document.kind, document.name):
                     parts.add(id(document.data))
     return parts
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import queue_and_scheduler, trials
+from allranks.convert import namespaces, queue_and_scheduler, trials
 from allranks.convert.pod_template import templates_of
 from allranks.convert.verdicts import Beside
 from allranks.k8s import fields as k8s
@@ -65,6 +65,8 @@ _CALLERS = (
     *("Job", "CronJob", "StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet", "Pod"),
     "Ingress",
 )
+# What may name an account of another namespace.
+_BINDINGS = ("RoleBinding", "ClusterRoleBinding")
 # Kinds of which the charts make one with the release's name.
 _OF_CHARTS = ("ConfigMap", "Service")
 # Keys under which a text is no host.
@@ -81,12 +83,14 @@ def of(
         conversions: the jobs.
         reasons: why an object that might have been a job is not converted, by the id of its data.
     """
-    by_converters = {
-        (item.kind, item.name): item for conversion in conversions for item in conversion.beside
-    }
     related: list[Beside] = []
     unknown: list[Document] = []
     for document in others:
+        by_converters = {
+            (item.kind, item.name): item
+            for conversion in _near(document, conversions)
+            for item in conversion.beside
+        }
         own = by_converters.get((document.kind, document.name))
         if own is None or document.kind == "Service":
             own = _generic(document, others, conversions)
@@ -95,9 +99,15 @@ def of(
             if document.kind not in _PURPOSES:
                 unknown.append(document)
         if own.is_needed and document.kind in _OF_CHARTS:
-            own = _with_other_name(own, conversions)
+            own = _with_other_name(own, _near(document, conversions))
         related.append(replace(own, namespace=document.namespace, source=document.where))
     return tuple(related), tuple(unknown)
+
+
+def _near(document: Document, conversions: Sequence[Conversion]) -> list[Conversion]:
+    """The jobs that were in the namespace of an object, where both name one."""
+    home = namespaces.of(document.data)
+    return [item for item in conversions if namespaces.match(home, namespaces.of(item.manifest))]
 
 
 def _with_other_name(own: Beside, conversions: Sequence[Conversion]) -> Beside:
@@ -113,10 +123,11 @@ def _generic(
 ) -> Beside:
     if document.kind == "Service":
         return _service(document, others, conversions)
+    near = _near(document, conversions)
     if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
-        return pod_group(document.data, [conversion.values for conversion in conversions])
+        return pod_group(document.data, [conversion.values for conversion in near])
     if document.kind in _USES:
-        return _of_reference(document, others, conversions)
+        return _of_reference(document, others, near)
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)
 
@@ -129,10 +140,15 @@ def _of_reference(
     if any(name in trials.texts(conversion.values) for conversion in conversions):
         return Beside(kind, name, True, _USES[kind])
     for other in others:
-        if other is not document and name in trials.texts(other.data):
+        is_near = namespaces.match(namespaces.of(document.data), namespaces.of(other.data))
+        is_near |= other.kind in _BINDINGS
+        if other is not document and is_near and name in trials.texts(other.data):
             return Beside(kind, name, True, f"{other.kind} {other.name} names it")
     if any(conversion.queue for conversion in conversions):
         return Beside(kind, name, True, _PURPOSES[kind])  # by the queue's template
+    if not conversions:
+        why = f"no job is in its namespace, {document.namespace}, and a job has none of another"
+        return Beside(kind, name, False, why)
     return Beside(
         kind, name, False, "nothing that is carried of the job names it, nor what is beside it"
     )
@@ -181,7 +197,8 @@ def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Con
         conversion: the job.
         others: the objects of the input that are not converted.
     """
-    there = _names("Service", conversion, others)
+    there = {document.name for document in others if document.kind == "Service"}
+    there |= _names("Service", conversion, others)
     there |= {conversion.name, "localhost"}
     if conversion.values.get("workload") != "torchrun":
         return conversion
@@ -197,7 +214,12 @@ def with_unseen_hosts(conversion: Conversion, others: Sequence[Document]) -> Con
 
 def _names(kind: str, conversion: Conversion, others: Sequence[Document]) -> set[str]:
     """The names of the objects of a kind, those that a converter has looked at among them."""
-    names = {document.name for document in others if document.kind == kind}
+    home = namespaces.of(conversion.manifest)
+    names = {
+        document.name
+        for document in others
+        if document.kind == kind and namespaces.match(home, namespaces.of(document.data))
+    }
     return names | {item.name for item in conversion.beside if item.kind == kind}
 
 
@@ -223,12 +245,15 @@ def _service(
 ) -> Beside:
     """What to do about a Service: the charts of jobs with ranks make one that has no address."""
     selector = set(_text_pairs(k8s.mapping(document.data, "spec", "selector")))
+    home = namespaces.of(document.data)
     for other in others:
+        if not namespaces.match(home, namespaces.of(other.data)):
+            continue
         labels = k8s.mapping(other.data, "spec", "template", "metadata", "labels")
         if selector and selector <= set(_text_pairs(labels)):
             why = f"the pods of {other.kind} {other.name} are reached by it"
             return Beside("Service", document.name, True, why)
-    job = next((item for item in conversions if _is_for(document, item)), None)
+    job = next((item for item in _near(document, conversions) if _is_for(document, item)), None)
     if job is None:
         return Beside("Service", document.name, True, _PURPOSES["Service"])
     missing_labels = sorted(

@@ -254,8 +254,19 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         fields.change(reference, "what Trainer's own manifests have of it is part of the values")
         built_in = Fields(runtimes.BUILT_IN[name], rules=runtime_fields.RULES)
         return _Runtime(title, built_in, None)
+    elsewhere = sorted(
+        {
+            item.namespace
+            for item in context.documents
+            if (item.kind, item.name, item.group) == (kind, name, runtimes.GROUP)
+        }
+    )
+    why = f"the runtime {name} is not in the input"
+    if elsewhere:
+        places = " or ".join(elsewhere)
+        why += f" for the namespace {context.home}: a job takes none of the namespace {places}"
     raise InputError(
-        f"the runtime {name} is not in the input",
+        why,
         path="spec.runtimeRef.name",
         hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE",
     )

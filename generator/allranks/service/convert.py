@@ -116,7 +116,7 @@ def convert(
     runtime_documents: list[registry.Document] = []
     for path in runtimes:
         runtime_documents += _documents_of(files.read(path), _source(path), remarks)
-    references = _missing_runtimes((*documents, *runtime_documents))
+    references = _missing_runtimes(documents, runtime_documents)
     if references and (kube_client := cluster()) is not None:
         runtime_documents += _read_runtimes(kube_client, references, namespace)
     context = registry.Context(
@@ -454,7 +454,8 @@ def check(
     context = registry.Context(documents=tuple(documents))
     sources, job = Sources((values,)), document.data
     if document.kind in _SEARCHES:
-        job = trials.without_search(_SEARCHES[document.kind](job, context))
+        own_context = context.seen_from(document)
+        job = trials.without_search(_SEARCHES[document.kind](job, own_context))
         own = trials.as_job(load.load(files.read_text(values), values).data)
         sources = Sources((values,), contents={values: dump.dump(own).encode()})
     theirs = original.pods(job, [item.data for item in documents])
@@ -513,21 +514,24 @@ def _checked_job(
     return candidates[0]
 
 
-def _missing_runtimes(documents: Iterable[Document]) -> list[tuple[Document, str, str]]:
+def _missing_runtimes(
+    documents: Sequence[Document], runtime_documents: Sequence[Document]
+) -> list[tuple[Document, str, str]]:
     """The runtimes that TrainJobs name and that neither the input nor Trainer itself has.
 
     Args:
         documents: the objects of the input.
+        runtime_documents: those of --runtime.
 
     Returns:
         For each the first object that names it, its kind and its name.
     """
-    documents = tuple(documents)
-    present = {(document.kind, document.name) for document in documents}
+    context = registry.Context(tuple(documents), tuple(runtime_documents))
     absent: dict[tuple[str, str], Document] = {}
     for document in documents:
         if document.group != runtimes.GROUP:
             continue
+        own_context = context.seen_from(document)
         for spec in _train_job_specs(document):
             reference = mapping(spec, "runtimeRef")
             kind = text(reference, "kind") or runtimes.CLUSTER
@@ -535,7 +539,7 @@ def _missing_runtimes(documents: Iterable[Document]) -> list[tuple[Document, str
             if (
                 key[1]
                 and kind in _RUNTIME_PLURALS
-                and key not in present
+                and own_context.find(*key) is None
                 and key[1] not in runtimes.BUILT_IN
             ):
                 absent.setdefault(key, document)

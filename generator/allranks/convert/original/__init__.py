@@ -10,6 +10,7 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import namespaces
 from allranks.k8s.fields import items, mapping
 
 if TYPE_CHECKING:
@@ -122,5 +123,9 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     module, _, function = name.partition(":")
     make = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     is_described = manifest.get("kind") in _WITH_OTHERS
-    result: list[OriginalPod] | None = make(manifest, others) if is_described else make(manifest)
+    result: list[OriginalPod] | None
+    if is_described:
+        result = make(manifest, namespaces.nearest_first(others, namespaces.of(manifest)))
+    else:
+        result = make(manifest)
     return result
