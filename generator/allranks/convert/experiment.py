@@ -324,12 +324,14 @@ def _parameters(
 ) -> dict[str, dict[str, Any]]:
     """What is searched."""
     parameters: dict[str, dict[str, Any]] = {}
+    places: dict[str, int] = {}
     names_in_values = trials.reached(values)
     resource = _setting(fields, "resource_name") if _algorithm(fields) == "hyperband" else ""
     for index, item in fields.items("spec", "parameters"):
         here: FieldPath = ("spec", "parameters", index)
         name = str(item.get("name") or "")
         own = trials.parameter_name(name)
+        trials.refuse_twice(own, index, places)
         if own not in names_in_values:
             if trials.holder(own) in _all_texts(fields, own):
                 raise InputError(

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, pods, runtimes, search_spaces, trainjob, trials
+from allranks.convert import finish, optimization_spaces, pods, runtimes, trainjob, trials
 from allranks.convert.rewrite import Rewrite
-from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed
+from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,16 +24,23 @@ if TYPE_CHECKING:
 KIND = "OptimizationJob"
 _TEMPLATE: FieldPath = ("spec", "trainJobTemplate")
 _P = "spec.parameters[]"
+# The searches that there are here as well; the first has no seed.
+_SEARCHES = ("grid", "random", "tpe")
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried("spec.numTrials", "sweep.trials"),
     carried("spec.parallelTrials", "sweep.parallel"),
     carried("spec.objectives[].metric", "sweep.objective.metric"),
     carried("spec.objectives[].direction", "sweep.objective.direction"),
-    carried("spec.searchAlgorithm.random.seed", "sweep.seed"),
-    carried("spec.searchAlgorithm.**", "sweep.search"),
+    carried("spec.objectives[].goal", "sweep.objective.goal"),
+    *(carried(f"spec.searchAlgorithm.{name}", "sweep.search") for name in _SEARCHES),
+    *(carried(f"spec.searchAlgorithm.{name}.seed", "sweep.seed") for name in _SEARCHES[1:]),
+    lost(
+        "spec.searchAlgorithm.tpe.nStartupTrials",
+        "a sweep's tpe chooses itself how many trials it draws at random first",
+    ),
     carried(f"{_P}.name", "sweep.parameters.NAME"),
-    carried(f"{_P}.searchSpace.**", "sweep.parameters.NAME"),
+    *(rule.below(f"{_P}.searchSpace") for rule in optimization_spaces.FIELDS),
     changed(f"{'spec.trainJobTemplate'}.metadata.**", "labels, annotations", "a trial's own"),
     *(
         rule.below("spec.trainJobTemplate")
@@ -57,7 +64,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         InputError: its search or its TrainJob has no form here.
     """
     fields = Fields(manifest, rules=_RULES, unknown=f"an {KIND} has no such field")
-    parameters = _parameters(fields)
+    search = _search(fields)
+    parameters = _parameters(fields, search)
     target = Rewrite(fields, _job(fields, parameters))
     target.also(_TEMPLATE, ())
     target.name_after(fields)
@@ -83,11 +91,12 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         trials.parameter_name(name): ("spec", "parameters", index, "searchSpace")
         for name, (index, _) in parameters.items()
     }
-    section = {"parameters": own, **_section(fields)}
+    section = {"parameters": own, **_section(fields, search)}
     section = trials.bounded(fields, section, spaces, ("spec", "numTrials"))
     fields.origins["sweep", "search"] = ("spec", "searchAlgorithm")
     trials.put(fields, inner.values, section, spaces)
     pods.labels(fields, ("metadata",), ())
+    _note_unnamed(fields, parameters)
     fields.note(
         f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm has no search but a grid"
     )
@@ -102,9 +111,17 @@ def trial(manifest: Manifest, _context: Context) -> Manifest:
         _context: what else is known.
     """
     fields = Fields(manifest)
-    job = _job(fields, _parameters(fields))
+    job = _job(fields, _parameters(fields, _search(fields)))
     kind = {"apiVersion": f"{runtimes.GROUP}/v1alpha1", "kind": trainjob.KIND}
     return trials.named({**kind, **job}, fields.text("metadata", "name"))
+
+
+def _note_unnamed(fields: Fields, parameters: Iterable[str]) -> None:
+    """Say which holders of the template name no parameter."""
+    texts = trials.texts(fields.mapping(*_TEMPLATE))
+    holders = {match[1]: match[0] for text in texts for match in _HOLDER.finditer(text)}
+    for name in sorted(holders.keys() - set(parameters)):
+        fields.note(f"{holders[name]} stands in the trials as it is: no parameter is called {name}")
 
 
 def _job(fields: Fields, parameters: Iterable[str]) -> Manifest:
@@ -118,73 +135,83 @@ def _job(fields: Fields, parameters: Iterable[str]) -> Manifest:
     return template
 
 
-def _parameters(fields: Fields) -> dict[str, tuple[int, dict[str, Any]]]:
-    """The parameters by their names: their places, and their spaces."""
-    is_grid = fields.has("spec", "searchAlgorithm", "grid")
-    parameters: dict[str, tuple[int, dict[str, Any]]] = {}
-    for index, item in fields.items("spec", "parameters"):
-        here: FieldPath = ("spec", "parameters", index, "searchSpace")
-        choices = fields.get(*here, "categorical", "choices")
-        name = str(item.get("name") or "")
-        fields.keep(
-            ("spec", "parameters", index), f"sweep.parameters.{trials.parameter_name(name)}"
+def _search(fields: Fields) -> str:
+    """The search."""
+    algorithms = list(fields.mapping("spec", "searchAlgorithm"))
+    unknown = [name for name in algorithms if name not in _SEARCHES]
+    if unknown or len(algorithms) > 1:
+        raise InputError(
+            f"{unknown[0]} is no search that is known here"
+            if unknown
+            else f"it names {len(algorithms)} searches, {' and '.join(algorithms)}",
+            path="spec.searchAlgorithm",
+            hint=f"write one of {', '.join(_SEARCHES)}",
         )
-        if isinstance(choices, list) and choices:
-            parameters[name] = (index, {"values": list(dict.fromkeys(map(str, choices)))})
-            continue
-        kind = "logUniform" if fields.has(*here, "logUniform") else "uniform"
-        ends = {key: trials.number(fields.get(*here, kind, key)) for key in ("min", "max")}
-        if None in ends.values():
-            raise InputError(
-                "its space has no numbers as min and max",
-                path=f"spec.parameters[{index}].searchSpace",
-                hint='write uniform: {min: "0.1", max: "0.9"}, or categorical',
-            )
-        is_whole = fields.text(*here, kind, "type") == "Int"
-        if is_whole:
-            ends = dict(
-                search_spaces.whole_ends(ends, f"spec.parameters[{index}].searchSpace.{kind}")
-            )
-        if is_grid and not is_whole:
-            raise InputError(
-                "a grid over numbers that are not whole needs a step",
-                path=f"spec.parameters[{index}].searchSpace",
-                hint="write categorical with the numbers to try, or search at random",
-            )
-        if is_whole and kind == "logUniform":
-            fields.change((*here, kind), "whole numbers are drawn evenly", "sweep.parameters")
-        form = "range" if is_grid else "intUniform" if is_whole else kind
-        parameters[name] = (index, {form: ends})
+    for name in algorithms:
+        if fields.get("spec", "searchAlgorithm", name) in ({}, None):
+            fields.say(("spec", "searchAlgorithm", name), Outcome.CARRIED, "sweep.search")
+    return algorithms[0] if algorithms else "random"
+
+
+def _parameters(fields: Fields, search: str) -> dict[str, tuple[int, dict[str, Any]]]:
+    """The parameters by their names: their places, and their spaces."""
+    parameters: dict[str, tuple[int, dict[str, Any]]] = {}
+    places: dict[str, int] = {}
+    for index, item in fields.items("spec", "parameters"):
+        here: FieldPath = ("spec", "parameters", index)
+        name = str(item.get("name") or "")
+        short = trials.parameter_name(name)
+        trials.refuse_twice(short, index, places)
+        to = f"sweep.parameters.{short}"
+        fields.keep((*here, "name"), to)
+        parameters[name] = (index, optimization_spaces.of(fields, here, search, to))
     return parameters
 
 
-def _section(fields: Fields) -> dict[str, Any]:
+def _section(fields: Fields, search: str) -> dict[str, Any]:
     """How it is searched."""
     section: dict[str, Any] = {
-        "search": "grid" if fields.has("spec", "searchAlgorithm", "grid") else "random",
+        "search": search,
         "trials": fields.number("spec", "numTrials") or 1,
         "parallel": fields.number("spec", "parallelTrials") or 1,
     }
     for key, to in (("numTrials", "sweep.trials"), ("parallelTrials", "sweep.parallel")):
         if fields.number("spec", key) is not None:
             fields.keep(("spec", key), to)
-    fields.keep(("spec", "searchAlgorithm"), "sweep.search")
-    seed = fields.number("spec", "searchAlgorithm", "random", "seed")
+    path: FieldPath = ("spec", "searchAlgorithm", search, "seed")
+    seed = fields.number(*path) if search in _SEARCHES[1:] else None
     if seed is not None:
         section["seed"] = seed % _SEEDS
         if section["seed"] != seed:
-            why = "a seed has 32 bits"
-            fields.change(("spec", "searchAlgorithm", "random", "seed"), why, "sweep.seed")
+            fields.change(path, "a seed has 32 bits", "sweep.seed")
         else:
-            fields.say(("spec", "searchAlgorithm", "random", "seed"), Outcome.CARRIED, "sweep.seed")
-    metric = fields.text("spec", "objectives", 0, "metric")
+            fields.keep(path, "sweep.seed")
+    return {**section, "objective": _objective(fields)}
+
+
+def _objective(fields: Fields) -> dict[str, Any]:
+    """What its trials are judged by."""
+    here: FieldPath = ("spec", "objectives", 0)
+    metric = fields.text(*here, "metric")
     if not metric:
         raise InputError(
             "it has no objective", path="spec.objectives", hint="write objectives: [{metric: loss}]"
         )
-    direction = fields.text("spec", "objectives", 0, "direction") or "Minimize"
-    fields.keep(("spec", "objectives", 0), "sweep.objective")
+    direction = fields.get(*here, "direction") or "Minimize"
+    if str(direction).lower() not in ("minimize", "maximize"):
+        raise InputError(
+            f"{direction!r} is no direction",
+            path="spec.objectives[0].direction",
+            hint="write Minimize or Maximize",
+        )
+    objective: dict[str, Any] = {"metric": metric, "direction": str(direction).lower()}
+    fields.origins["sweep", "objective"] = here
+    for key in ("metric", "direction"):
+        fields.keep((*here, key), f"sweep.objective.{key}")
+    goal = trials.number(fields.get(*here, "goal"))
+    if goal is not None:
+        objective["goal"] = goal
+        fields.keep((*here, "goal"), "sweep.objective.goal")
     for index, _ in fields.items("spec", "objectives")[1:]:
         fields.leave(("spec", "objectives", index), "a sweep has one objective, which is the first")
-    section["objective"] = {"metric": metric, "direction": direction.lower()}
-    return section
+    return objective

@@ -186,6 +186,25 @@ def parameter_name(name: str) -> str:
     return text[:63]
 
 
+def refuse_twice(name: str, index: int, places: dict[str, int]) -> None:
+    """Refuse a second parameter of one name: which of the two is meant, nothing says.
+
+    Args:
+        name: its name in a sweep.
+        index: its place among the parameters.
+        places: those of the parameters before it, by their names; its own is put there.
+
+    Raises:
+        InputError: there is one of this name.
+    """
+    if places.setdefault(name, index) != index:
+        raise InputError(
+            f"spec.parameters[{places[name]}] is called {name} as well",
+            path=f"spec.parameters[{index}].name",
+            hint="give each parameter a name of its own, or leave one of the two out",
+        )
+
+
 def number(text: Any) -> int | float | None:
     """The number that a text says; None for none."""
     if isinstance(text, int | float) and not isinstance(text, bool):

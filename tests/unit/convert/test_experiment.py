@@ -261,3 +261,13 @@ def test_katib_ends_the_pods_of_a_trial_with_its_job(retain: bool) -> None:
     text += f"{spec}}}}}}}\n"
     notes = text_as_jobs(text).conversions[0].notes
     assert retain == any("without a cleanPodPolicy" in note for note in notes)
+
+
+def test_a_name_that_two_parameters_have_is_refused() -> None:
+    """The space of the first would be gone without a word."""
+    steps = '{name: steps, parameterType: int, feasibleSpace: {min: "1", max: "9"}}'
+    problem = refusal(SPACE.replace("NAME", "random").replace(steps, f"{steps}, {steps}"))
+    assert ("spec.parameters[1].name", "spec.parameters[0] is called steps as well") == (
+        problem.path,
+        problem.message,
+    )
