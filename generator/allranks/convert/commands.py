@@ -74,6 +74,7 @@ class Program:
         lost: what is not carried, as reasons.
         notes: what a person should know, as sentences.
         is_alone: whether the launcher that is taken off knew of no other pod.
+        hosts_file: the file without which it knows of none; "" where that is not all.
         scripts: the texts of files that it runs.
         is_unseen: whether it runs a file whose text nobody has.
     """
@@ -88,6 +89,7 @@ class Program:
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_alone: bool = False
+    hosts_file: str = ""
     scripts: tuple[str, ...] = ()
     is_unseen: bool = False
 
@@ -866,13 +868,11 @@ def _deepspeed(
         ("env", *assignments, *launch.command) if assignments else launch.command,
         options=launch.options,
         values=values,
-        changes=(
-            _AS_DEEPSPEED,
-            *(("ranks are not bound to cores",) if launch.unbound else ()),
-        ),
+        changes=(_AS_DEEPSPEED, *launch.changes),
         lost=(*launch.unknown, *lost),
         notes=(_LOCAL_RANK,) if launch.gives_local_rank else (),
         is_alone=launch.is_alone,
+        hosts_file=launch.hosts_file,
     )
     return program, launch.rest
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from allranks.convert import local_ranks, option_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # Its options with a value.
 _OPTIONS = (
@@ -45,7 +45,9 @@ class DeepspeedLaunch:
         rest: how many words at the end of the command are the program's own.
         is_alone: whether it starts ranks on its own machine alone.
         gives_local_rank: whether the command gives its script --local_rank.
-        unbound: whether it bound its ranks to cores.
+        hosts_file: the file of hosts without which it starts ranks on its own machine alone; ""
+            where its own words say otherwise which machines there are.
+        changes: what is other than its options say, as reasons.
         unknown: what is to be said of its options that are not known here.
     """
 
@@ -54,7 +56,8 @@ class DeepspeedLaunch:
     rest: int
     is_alone: bool
     gives_local_rank: bool
-    unbound: bool
+    hosts_file: str
+    changes: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
@@ -90,7 +93,8 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
         rest=len(rest),
         is_alone="master-addr" not in options,
         gives_local_rank=_gives_local_rank(deepspeed_options),
-        unbound=any(name in deepspeed_options for name in _BINDING),
+        hosts_file=_hosts_file(deepspeed_options),
+        changes=tuple(_changes(deepspeed_options)),
         unknown=tuple(unknown),
     )
 
@@ -118,6 +122,24 @@ def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:
         options["master-addr"] = deepspeed_options.get("master-addr", "")
     log = deepspeed_options.get("enable-each-rank-log", "None")
     return options if log == "None" else {**options, "log-dir": log, "redirects": "3"}
+
+
+def _hosts_file(options: Mapping[str, str]) -> str:
+    """The file that alone says which machines there are; "" for none."""
+    of_nodes = ("no-ssh", "node-rank", "include", "num-nodes")
+    has_others = any(options.get(name, "-1") not in ("-1", "1") for name in of_nodes)
+    file = options.get("hostfile", "/dev/null")
+    return "" if has_others or file == "/dev/null" else file
+
+
+def _changes(options: Mapping[str, str]) -> Iterator[str]:
+    """What is other than the options say."""
+    if any(name in options for name in _BINDING):
+        yield "ranks are not bound to cores"
+    if ":" in options.get("include", ""):
+        yield f"--include {options['include']}: the ranks have the first GPUs of their pods"
+    if "save-pid" in options:
+        yield "--save_pid: no file says the number of a launcher's process"
 
 
 def _gives_local_rank(options: Mapping[str, str]) -> bool:

@@ -51,8 +51,35 @@ def test_pods_whose_deepspeed_names_no_hosts_trained_alone() -> None:
     losses = lost(convert({"command": command, **GPUS}))
     assert {True} == {"each of 2 pods trained by itself" in why for why in losses.values()}
     assert not lost(convert({"command": command, **GPUS}, Worker={"replicas": 1}))
-    hosts = convert({"command": [*command[:2], "--hostfile=/h", "t.py"], **GPUS})
+    mount = {"volumeMounts": [{"name": "h", "mountPath": "/h"}]}
+    hosts = convert({"command": [*command[:2], "--hostfile=/h/f", "t.py"], **GPUS, **mount})
     assert (2, 8, {}) == (hosts.values["nodes"], hosts.values["gpusPerNode"], lost(hosts))
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "is_alone"),
+    [
+        (
+            ["deepspeed", "--hostfile", "/etc/mpi/hostfile", "--launcher=openmpi", "t.py"],
+            "/h",
+            True,
+        ),
+        (["deepspeed", "--hostfile", "/etc/mpi/hostfile", "t.py"], "/etc/mp", True),
+        (["deepspeed", "--hostfile", "/etc/mpi/hostfile", "t.py"], "/etc/mpi", False),
+        (["deepspeed", "--hostfile", "/etc/mpi/hostfile", "t.py"], "/etc/mpi/hostfile", False),
+        (["deepspeed", "-H", "/f", "--no_ssh", "--node_rank=$RANK", "t.py"], "/h", False),
+        (["deepspeed", "-H", "$HOSTS", "t.py"], "/h", False),
+        (["sh", "-c", "make-hosts > /f; deepspeed -H /f t.py"], "/h", False),
+        (["sh", "-c", "deepspeed -H /f t.py"], "/h", True),
+    ],
+)
+def test_pods_without_their_deepspeed_s_file_of_hosts_trained_alone(
+    command: list[str], path: str, *, is_alone: bool
+) -> None:
+    """It goes on with its own machine, and only a volume or the command itself brings the file."""
+    mount = {"volumeMounts": [{"name": "h", "mountPath": path}]}
+    whys = lost(convert({"command": command, **GPUS, **mount})).values()
+    assert is_alone == any("no volume has the file of hosts" in why for why in whys)
 
 
 def test_a_number_of_processes_that_counted_pods_is_said() -> None:
