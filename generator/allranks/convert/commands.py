@@ -32,7 +32,7 @@ from allranks.convert import (
 from allranks.convert.shell_arguments import program_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 __all__ = [
@@ -180,6 +180,16 @@ def starters(words: Sequence[str]) -> set[Runner]:
     if script is None:
         return {_runner(_unwrapped(words)[1])}
     return {_runner(_unwrapped(_texts(command))[1]) for command in shell.parse(script[1]) or ()}
+
+
+def deepspeeds(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """What follows each deepspeed of the commands in a container's words."""
+    script = shell_arguments.script_of(words)
+    commands = [list(words)] if script is None else map(_texts, shell.parse(script[1]) or ())
+    for command in commands:
+        _, inner = _unwrapped(command)
+        if _runner(inner) is Runner.DEEPSPEED:
+            yield inner[1:]
 
 
 def shell_scripts(words: Sequence[str]) -> list[str]:

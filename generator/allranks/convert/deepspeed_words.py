@@ -67,6 +67,35 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
     Args:
         words: what follows deepspeed.
     """
+    deepspeed_options, unknown, at = _parse(words)
+    rest = tuple(words[at:])
+    options = _options(deepspeed_options)
+    if not rest or options is None:
+        return None
+    return DeepspeedLaunch(
+        options=options,
+        command=(*_before(deepspeed_options), *rest),
+        rest=len(rest),
+        is_alone="master-addr" not in options,
+        gives_local_rank=_gives_local_rank(deepspeed_options),
+        hosts_file=_hosts_file(deepspeed_options),
+        changes=tuple(_changes(deepspeed_options)),
+        unknown=tuple(unknown),
+    )
+
+
+def own_launcher(words: Sequence[str]) -> tuple[str, str]:
+    """Which launcher a deepspeed calls, in small letters, and in which file it finds its hosts.
+
+    Args:
+        words: what follows deepspeed.
+    """
+    options, _, _ = _parse(words)
+    return options.get("launcher", "pdsh").lower(), options.get("hostfile", "/job/hostfile")
+
+
+def _parse(words: Sequence[str]) -> tuple[dict[str, str], list[str], int]:
+    """Options by name, what is to be said of those that are not known, and how many words."""
     deepspeed_options: dict[str, str] = {}
     unknown: list[str] = []
     at = 0
@@ -83,20 +112,7 @@ def read(words: Sequence[str]) -> DeepspeedLaunch | None:
             deepspeed_options[name] = "true"
         else:
             unknown.append(option_words.why_unknown("deepspeed", words[at - 1], words[at:]))
-    rest = tuple(words[at:])
-    options = _options(deepspeed_options)
-    if not rest or options is None:
-        return None
-    return DeepspeedLaunch(
-        options=options,
-        command=(*_before(deepspeed_options), *rest),
-        rest=len(rest),
-        is_alone="master-addr" not in options,
-        gives_local_rank=_gives_local_rank(deepspeed_options),
-        hosts_file=_hosts_file(deepspeed_options),
-        changes=tuple(_changes(deepspeed_options)),
-        unknown=tuple(unknown),
-    )
+    return deepspeed_options, unknown, at
 
 
 def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:

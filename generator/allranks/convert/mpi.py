@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert import (
     commands,
+    deepspeed_words,
     finish,
     job,
     jobs,
@@ -234,19 +235,39 @@ def _templates(fields: Fields, launcher: PodTemplate, worker: PodTemplate) -> No
         pods.put(fields, launcher, "mpi")
 
 
-def _refuse_deepspeed(own: tuple[str, ...], launcher: PodTemplate, *, has_workers: bool) -> None:
-    """Refuse a launcher that does not start its ranks by MPI: it would find none of the workers."""
-    runners = commands.starters(own)
-    if has_workers and commands.Runner.DEEPSPEED in runners and not runners & _OF_MPI:
-        raise InputError(
-            "its launcher calls deepspeed, which reaches the workers by pdsh and a file of hosts, "
-            "and not by MPI",
-            path=dotted((*launcher.container, "command" if launcher.command else "args")),
-            hint="write it as a PyTorchJob whose workers run the same line, and convert that: "
-            "torchrun starts the ranks then",
-        )
+def _refuse_deepspeed(
+    fields: Fields, own: tuple[str, ...], launcher: PodTemplate, *, has_workers: bool
+) -> None:
+    """Refuse a deepspeed that finds none of the workers here.
+
+    With --launcher openmpi it calls mpirun, and names its hosts by a file of the form of Open MPI,
+    which is that of the chart (OpenMPIRunner in deepspeed/launcher/multinode_runner.py).
+    """
+    if not has_workers or commands.starters(own) & _OF_MPI:
+        return
+    path = dotted((*launcher.container, "command" if launcher.command else "args"))
+    is_open_mpi = fields.text("spec", "mpiImplementation").lower() in ("", "openmpi")
+    for words in commands.deepspeeds(own):
+        name, file = deepspeed_words.own_launcher(words)
+        if name == "openmpi" and is_open_mpi and file == _HOSTS_FILE:
+            continue
+        why, hint = "reaches the workers by pdsh and a file of hosts, and not by MPI", _BY_TORCHRUN
+        if name == "openmpi" and is_open_mpi:
+            why = f"finds its hosts in {file}, and here they are in {_HOSTS_FILE}"
+            hint = f"write --hostfile {_HOSTS_FILE}"
+        elif name in ("openmpi", "mpich", "impi"):
+            why = "reads hosts in the form HOST slots=N of Open MPI alone, and calls an mpirun of "
+            why += f"{name}: only with Open MPI, and --launcher openmpi, are the two one"
+        elif name == "slurm":
+            why = "starts its ranks by srun, and there is no Slurm"
+        raise InputError(f"its launcher calls deepspeed, which {why}", path=path, hint=hint)
 
 
+_HOSTS_FILE = "/etc/mpi/hostfile"  # of the chart, and of the operators
+_BY_TORCHRUN = (
+    "write it as a PyTorchJob whose workers run the same line, and convert that: torchrun starts "
+    "the ranks then"
+)
 _OF_MPI = {commands.Runner.MPIRUN, commands.Runner.HOROVODRUN}
 
 
@@ -254,7 +275,7 @@ def _command(
     fields: Fields, launcher: PodTemplate, context: Context, keys: str, *, has_workers: bool
 ) -> None:
     own = jobs.command_of(fields, launcher, context)
-    _refuse_deepspeed(own, launcher, has_workers=has_workers)
+    _refuse_deepspeed(fields, own, launcher, has_workers=has_workers)
     launched = mpi_agents.put_right(own, keys)
     words, is_changed = commands.arriving(launched.words, launcher.variables)
     source: FieldPath = (*launcher.container, "command" if launcher.command else "args")

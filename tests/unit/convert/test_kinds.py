@@ -224,6 +224,39 @@ def test_a_launcher_that_calls_deepspeed_is_refused() -> None:
     assert "PyTorchJob" in problem.hint
 
 
+@pytest.mark.parametrize(
+    ("words", "implementation", "why"),
+    [
+        ("--launcher, openmpi, --hostfile, /etc/mpi/hostfile", "OpenMPI", ""),
+        ("--launcher=OpenMPI, --hostfile=/etc/mpi/hostfile", "", ""),
+        ("--launcher, openmpi", "", "finds its hosts in /job/hostfile"),
+        ("--launcher, openmpi, --hostfile, /etc/mpi/hostfile", "Intel", "HOST slots=N"),
+        ("--launcher, impi, --hostfile, /etc/mpi/hostfile", "Intel", "HOST slots=N"),
+        ("--launcher, slurm, --hostfile, /etc/mpi/hostfile", "", "no Slurm"),
+        ("--hostfile, /etc/mpi/hostfile", "", "by pdsh and a file of hosts"),
+    ],
+)
+def test_a_deepspeed_that_calls_mpirun_is_the_launcher_s_own(
+    words: str, implementation: str, why: str
+) -> None:
+    """Of Open MPI it finds the chart's file of hosts; of all others the message says what not."""
+    text = (
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec: "
+        f"{{mpiImplementation: '{implementation}', mpiReplicaSpecs: {{Launcher: {{template: "
+        "{spec: {containers: [{name: c, image: i, "
+        f"command: [deepspeed, {words}, t.py]}}]}}}}}}, "
+        "Worker: {template: {spec: {containers: [{name: c, image: i}]}}}}}"
+    ).replace("mpiImplementation: '', ", "")
+    if why:
+        assert why in converted.refusal(text).message
+        return
+    values = text_as_jobs(text).conversions[0].values
+    assert ("deepspeed", "t.py", True) == (
+        *values["command"][:: len(values["command"]) - 1],
+        values["mpi"]["ownMpirun"],
+    )
+
+
 def test_the_oldest_gives_each_worker_a_slot() -> None:
     """What stands beside spec has never had an effect, and is said."""
     conversion = convert("old")
