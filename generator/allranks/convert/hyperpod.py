@@ -29,6 +29,7 @@ _TTL: FieldPath = ("spec", "runPolicy", "ttlSecondsAfterFinished")
 _LOG = f"{_R}.logMonitoringConfiguration"
 _WAITS = ("expectedRecurringFrequencyInSeconds", "expectedStartCutOffInSeconds")
 _PROGRESS = "any line of output and any collective is progress, and no pattern is looked for"
+_NO_NUMBERS = "nothing looks for numbers in the log"
 _FULL = "a pod that fails is replaced, and the ranks of all start anew"
 _FIXED_SIZE = "a run keeps its size: set torchrun.elastic where the program goes on at another one"
 FIELDS: tuple[Rule, ...] = (
@@ -50,7 +51,7 @@ FIELDS: tuple[Rule, ...] = (
     ),
     lost("spec.elasticPolicy.**", _FIXED_SIZE),
     lost(f"{_S}.maxReplicas", _FIXED_SIZE),
-    lost(f"{_LOG}[].**", "nothing looks for numbers in the log"),
+    lost(f"{_LOG}[].**", _NO_NUMBERS),
     lost(f"{_R}.faultDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
     lost(f"{_R}.startupDeadlineSeconds", "runPolicy.activeDeadlineSeconds is the only deadline"),
 )
@@ -129,7 +130,9 @@ def _stall(fields: Fields) -> None:
     for index, _ in fields.items(*here):
         period, start = (fields.number(*here, index, key) for key in _WAITS)
         if period is None or period <= 0:
-            fields.leave((*here, index), "no line is expected in the log at a time")
+            is_of_metric = fields.has(*here, index, "metricThreshold")
+            why = _NO_NUMBERS if is_of_metric else "no line is expected in the log at a time"
+            fields.leave((*here, index), why)
             continue
         # Until its start a rule waits for longer than afterwards, and the ranks start here as well.
         waits.append((max(period, start or 0), (*here, index, _WAITS[0])))

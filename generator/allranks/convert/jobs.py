@@ -241,7 +241,7 @@ def words(fields: Fields, pod: PodTemplate, runs: Program, processes: str = "aut
     for key in ("command", "args"):
         path: FieldPath = (*pod.container, key)
         if lost:
-            fields.leave(path, "; ".join(lost))
+            fields.leave(path, "; ".join((*lost, *runs.changes)))
         else:
             fields.say(path, outcome, "command", why)
     for note in runs.notes:

@@ -58,6 +58,13 @@ def test_a_log_that_stands_still_is_a_run_that_does() -> None:
         *(f"{here}[0].{key}" for key in ("name", "logPattern", "expectedStartCutOffInSeconds")),
         f"{here}[2].metricThreshold",
     } == converted.lost(conversion)
+    text = text.replace(
+        "{name: Start,", "{name: High, logPattern: d, metricThreshold: 1}, {name: S,"
+    )
+    (conversion,) = converted.text_as_jobs(text).conversions
+    whys = {item.path: item.why for item in conversion.lost}
+    assert "nothing looks for numbers in the log" == whys[f"{here}[0].logPattern"]
+    assert "no line is expected in the log at a time" == whys[f"{here}[1].logPattern"]
 
 
 def test_a_job_of_hyperpod_is_a_torchrun() -> None:
@@ -77,3 +84,7 @@ def test_a_job_of_hyperpod_is_a_torchrun() -> None:
         HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, train.py")
     )
     assert any("command" in path for path in converted.lost(hooked.conversions[0]))
+    both = HYPERPOD.replace("train.py", "--pre-train-script=pre.sh, --inprocess-restart, train.py")
+    whys = {item.why for item in converted.text_as_jobs(both).conversions[0].lost}
+    assert {True} == {"--pre-train-script" in why and "--inprocess-restart" in why for why in whys}
+    assert whys
