@@ -25,6 +25,7 @@ from allranks.convert import (
     operator_containers,
     related_objects,
     retry_limits,
+    same_names,
     unknown_fields,
     unquoted_names,
     unquoted_texts,
@@ -397,7 +398,7 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     neighbours, unknown = related_objects.of(others, conversions, reasons)
     jobs = tuple(
         related_objects.with_unseen_hosts(related_objects.with_pod_groups(item, others), others)
-        for item in conversions
+        for item in same_names.noted(conversions)
     )
     return Result(jobs, neighbours, unknown)
 

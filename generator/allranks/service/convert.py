@@ -29,6 +29,7 @@ from allranks.convert.slurm import job as slurm
 from allranks.errors import AllranksError, InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.k8s.fields import mapping, text
+from allranks.k8s.object_names import is_dns_1123_label
 from allranks.service import foreign_charts
 from allranks.values import files
 from allranks.values.rules.names import nearest_name
@@ -83,6 +84,7 @@ def convert(
     """
     if sum(path.strip() == files.STDIN for path in (*paths, *runtimes)) > 1:
         raise InputError("standard input can be read once only", hint="name - once")
+    _check_namespace(namespace)
     chart = chart or foreign_charts.ChartInput()
     scripts: list[Conversion] = []
     documents: list[registry.Document] = []
@@ -131,6 +133,21 @@ def convert(
     all_documents = (*documents, *runtime_documents)
     conversions = [_commented(own, all_documents, remarks) for own in result.conversions]
     return replace(result, conversions=(*scripts, *conversions))
+
+
+def _check_namespace(namespace: str) -> None:
+    """Refuse a chosen namespace that no cluster can have.
+
+    Raises:
+        InputError: it is none.
+    """
+    if namespace and not is_dns_1123_label(namespace):
+        nearest = re.sub(r"[^a-z0-9]+", "-", namespace.lower())[:63].strip("-")
+        raise InputError(
+            f"-n {shlex.quote(namespace)} is no name of a namespace: it has lower-case letters, "
+            "digits and hyphens, at most 63 of them",
+            hint=f"write -n {nearest}" if nearest else "name another",
+        )
 
 
 def _commented(
@@ -435,6 +452,7 @@ def check(
     Raises:
         InputError: there is no such job, or nobody knows its controller's pods.
     """
+    _check_namespace(namespace)
     chart = chart or foreign_charts.ChartInput()
     chart.refuse_without(paths)
     documents: list[registry.Document] = []

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from allranks.convert import original, registry
-from allranks.errors import InvalidValues
+from allranks.errors import InputError, InvalidValues
+from allranks.service import convert
 from tests.converted import documents, refusal, text_as_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PODS = (
     "{template: {spec: {replicatedJobs: [{name: node, template: {metadata: {labels: "
@@ -164,3 +170,24 @@ def test_a_job_is_part_of_an_owner_of_its_own_namespace() -> None:
     assert ["big"] == [item.name for item in text_as_jobs(_JOB + part).conversions]
     part = part.replace("namespace: ml", "namespace: other")
     assert ["big", "part"] == [item.name for item in text_as_jobs(_JOB + part).conversions]
+
+
+def test_jobs_that_come_into_one_namespace_under_one_name_are_said() -> None:
+    """With -n the namespaces of two are one, which has a release of a name once."""
+    text = _JOB + _JOB.replace("namespace: ml", "namespace: other")
+    for namespace, is_noted in ("", False), ("new", True):
+        context = registry.Context(namespace=namespace)
+        first, second = registry.convert_all(documents(text), context).conversions
+        note = "PyTorchJob big of the namespace ml (job.yaml:2) has this name as well"
+        assert is_noted == any(note in own for own in second.notes)
+        assert not any("this name as well" in own for own in first.notes)
+
+
+def test_a_chosen_namespace_that_no_cluster_has_is_refused(tmp_path: Path) -> None:
+    """The run could not be started there; the nearest name is the fix."""
+    file = tmp_path / "job.yaml"
+    file.write_text(_JOB, encoding="utf-8")
+    with pytest.raises(InputError, match="no name of a namespace") as refused:
+        convert.convert((str(file),), (), "Bad Name")
+    assert "write -n bad-name" == refused.value.problem.hint
+    assert "good" == convert.convert((str(file),), (), "good").conversions[0].namespace
