@@ -89,6 +89,7 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
     elif fields.text(*scheduling, "queue"):
         if fields.values.get("scheduling", {}).get("dialect", "none") == "none":
             fields.put(("scheduling", "dialect"), "volcano")
+            fields.note(_GUESS)
         fields.carry((*scheduling, "queue"), ("queue",))
     gang_of_workers(fields, (*scheduling, "minAvailable"))
     to = ("scheduling", "priorityClassName")
@@ -99,6 +100,12 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields.change(seconds, why, "scheduling.gangTimeoutSeconds")
     else:
         fields.carry(seconds, ("scheduling", "gangTimeoutSeconds"))
+
+
+_GUESS = (
+    "a schedulingPolicy names no scheduler: that its queue is one of Volcano's, as "
+    "scheduling.dialect says here, is a guess; set the dialect that the cluster has"
+)
 
 
 def leaves_pods(fields: Fields) -> bool:

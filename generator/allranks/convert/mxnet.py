@@ -18,6 +18,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -173,7 +174,11 @@ def _listed(fields: Fields, path: FieldPath, key: str, names: dict[str, str]) ->
     for index, item in fields.items(*path):
         role = lower.get(str(item.get(key) or "").lower())
         here: FieldPath = (*path, index)
-        if role is None or any(other.name == role for other in own_roles):
+        first = next((other for other in own_roles if other.name == role), None)
+        if first is not None:
+            why = f"a second {item[key]}: the role {role} is that of {dotted(first.template[:-1])}"
+            fields.leave(here, f"{why}, and has one template")
+        if role is None or first is not None:
             continue
         count = fields.number(*here, "replicas")
         count = 1 if count is None else count

@@ -484,9 +484,10 @@ class Fields:
 
     def _untaken(self, leaf: FieldPath) -> Verdict:
         path = dotted(leaf)
-        if self.get(*leaf) in (None, {}, []):
-            return Verdict(path, Outcome.CARRIED, "", "it is empty", keys=leaf)
         rule = self.rules.of(leaf) if self.rules is not None else None
+        is_of_cluster = rule is not None and rule.why == ITS_OWN
+        if self.get(*leaf) in (None, {}, []) and not is_of_cluster:
+            return Verdict(path, Outcome.CARRIED, "", "it is empty", keys=leaf)
         if rule is None:
             return Verdict(path, Outcome.NOT_CARRIED, "", self.unknown, keys=leaf)
         if rule.outcome is Outcome.CARRIED:

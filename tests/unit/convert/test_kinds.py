@@ -1554,3 +1554,53 @@ def test_an_image_of_workers_that_is_to_be_filled_in_is_named() -> None:
     problem = refusal(text.replace("SPEC", spec))
     assert "spec.mpiReplicaSpecs.Worker.template.spec.containers[0].image" == problem.path
     assert "is no name of an image" in problem.message
+
+
+def test_a_role_that_is_given_twice_is_said() -> None:
+    """A chief and a master are one role here; the first of two has its template."""
+    pod = "template: {spec: {containers: [{name: tensorflow, image: i, command: [./a]}]}}"
+    items = ", ".join(
+        f"{{replicas: 1, replicaType: {name}, {pod}}}"
+        for name in ("CHIEF", "MASTER", "WORKER", "WORKER")
+    )
+    text = f"apiVersion: mpba.fbk.eu/v1alpha1\nkind: TFJob\nmetadata: {{name: a}}\nspec: [{items}]"
+    whys = {item.path: item.why for item in text_as_jobs(text).conversions[0].lost}
+    assert {"spec[1]", "spec[3]"} == {path[:7] for path in whys}
+    assert "a second MASTER: the role chief is that of spec[0]" in whys["spec[1].replicas"]
+    assert "a second WORKER: the role worker is that of spec[2]" in whys["spec[3].replicas"]
+
+
+_QUEUED = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: a
+  labels: {LABELS}
+  managedFields: [{manager: kubectl, fieldsV1: {f:spec: {}}}]
+spec:
+  runPolicy: {schedulingPolicy: {queue: q}}
+  pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch,
+    image: i, command: [torchrun, a.py]}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_guess"), [("", True), ("kueue.x-k8s.io/queue-name: q", False)]
+)
+def test_that_a_queue_is_volcanos_is_a_guess(labels: str, *, is_guess: bool) -> None:
+    """A schedulingPolicy names none: the operator had an option for it."""
+    (conversion,) = text_as_jobs(_QUEUED.replace("LABELS", labels)).conversions
+    assert is_guess == (conversion.values["scheduling"]["dialect"] == "volcano")
+    assert is_guess == any("is a guess" in note for note in conversion.notes)
+
+
+def test_what_the_cluster_wrote_is_its_own_also_where_it_is_empty() -> None:
+    """An empty mapping of managedFields is carried nowhere."""
+    (conversion,) = text_as_jobs(_QUEUED.replace("LABELS", "")).conversions
+    outcomes = {
+        item.path: (item.outcome, item.why)
+        for item in conversion.verdicts
+        if "managedFields" in item.path
+    }
+    assert {(Outcome.CHANGED, "the cluster writes it itself")} == set(outcomes.values())
+    assert 2 == len(outcomes)
