@@ -52,6 +52,30 @@ def with_launcher(fields: Fields, container: FieldPath, runs: Program, context: 
     return runs
 
 
+def shape_of_script(fields: Fields, podset: PodSet, own: Shape, context: Context) -> Shape:
+    """What job the pods of one set are, where the script that they run says that they are ranks.
+
+    Its torchrun says so with as many nodes as there are pods, and a number of the node that is
+    another in each of them.
+
+    Args:
+        fields: the object.
+        podset: the pods.
+        own: what they are by their own words.
+        context: what else is known; the input may have the script's ConfigMap.
+    """
+    if own.key is not None:
+        return own
+    container: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    program = with_launcher(fields, container, podset.program(context.entrypoint), context)
+    for text in program.scripts:
+        options = commands.read(("sh", "-c", text), (), podset.env).options
+        rank = options.get("node-rank", "")
+        if options.get("nnodes") == str(podset.replicas) and "$" in rank:
+            return podsets.Shape(podsets.PYTORCH, podsets.ranks([podset], fields.text("kind")))
+    return own
+
+
 def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Context) -> Program:
     """A program, as one that starts its own processes where it runs shell that the input has not.
 

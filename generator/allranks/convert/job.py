@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import end_of_run, finish, pod_jobs, pod_names, pods, podsets
+from allranks.convert import (
+    configmap_scripts,
+    end_of_run,
+    finish,
+    pod_jobs,
+    pod_names,
+    pods,
+    podsets,
+)
 from allranks.convert.podsets import PodSet
 from allranks.convert.verdicts import (
     MANAGED_BY,
@@ -95,6 +103,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     spec: FieldPath = ("spec",)
     podset = pods_of(fields, spec, "its pods")
     shape = podsets.shape([podset], "Job", context.entrypoint)
+    shape = configmap_scripts.shape_of_script(fields, podset, shape, context)
     queue = pod_jobs.convert(fields, context, shape, policy_of(spec))
     limit = fields.number("spec", "backoffLimit")
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))

@@ -367,3 +367,51 @@ def test_with_whose_end_a_job_of_ranks_is_over_is_said(more: str, *, is_noted: b
     )
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("the run is over with its first pod" in note for note in notes)
+
+
+_OF_SCRIPT = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data: {run.sh: "set -e\\nexport NODE=$JOB_COMPLETION_INDEX\\ntorchrun OPTIONS a.py"}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: c, image: i, command: [bash, /s/run.sh], volumeMounts: [{name: s, mountPath: /s}]}
+      volumes: [{name: s, configMap: {name: scripts}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "is_ranks"),
+    [
+        ("--nnodes=2 --node_rank=$NODE --master_addr=a-0.a", True),
+        ("--nnodes 2 --node-rank $JOB_COMPLETION_INDEX", True),
+        ("--nnodes=3 --node_rank=$NODE", False),
+        ("--nnodes=2 --node_rank=0", False),
+        ("--nnodes=2", False),
+    ],
+)
+def test_a_script_says_by_its_options_that_its_pods_are_ranks(
+    options: str, *, is_ranks: bool
+) -> None:
+    """Its torchrun counts as many nodes as there are pods, and each pod has a number there."""
+    text = _OF_SCRIPT.replace("OPTIONS", options)
+    if not is_ranks:
+        assert "nothing else says that its pods are ranks" in refusal(text).message
+        return
+    values = text_as_jobs(text).conversions[0].values
+    assert ("torchrun", 2, ["bash", "/s/run.sh"]) == (
+        values["workload"],
+        values["nodes"],
+        values["command"][-2:],
+    )
