@@ -10,6 +10,7 @@ from allranks import names
 from allranks.convert import (
     commands,
     configmap_scripts,
+    deepspeed_hosts,
     end_of_run,
     finish,
     jobs,
@@ -104,14 +105,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     processes = "auto" if processes is None else str(processes)
     runs = jobs.program(fields, pod, context)
     runs = configmap_scripts.with_unseen(fields, pod.container, runs, context)
-    program = _without_hosts(fields, pod, _with_processes(runs, processes))
+    program = deepspeed_hosts.without(fields, pod, _with_processes(runs, processes))
     if program.runner is commands.Runner.PLAIN:
         fields.note(jobs.NO_TORCHRUN)
     jobs.put(fields, pod, program, processes)
     others = {name: other for name, other in templates.items() if name != role}
     _same(fields, others, pod, context.entrypoint)
     _size(fields, roles, pod, program)
-    _alone(fields, pod, program)
+    deepspeed_hosts.say_alone(fields, pod, program)
     if program.runner is commands.Runner.PLAIN and "Master" not in roles:
         _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
@@ -414,42 +415,6 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
             f"program found the others otherwise, each of {plural(nodes, 'pod')} ran by itself; "
             "here they are told, and train together"
         )
-
-
-def _alone(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:
-    """Say where pods that were told nothing of each other train together here."""
-    nodes = fields.values["nodes"]
-    if nodes == 1 or not (program.is_alone or program.workload == "mpi"):
-        return
-    why = "its deepspeed names no hosts"
-    if program.hosts_file:
-        why = (
-            f"no volume has the file of hosts of its deepspeed, {program.hosts_file}, and without "
-        )
-        why += "one in the image it takes its own machine alone"
-    why += f": each of {plural(nodes, 'pod')} trained by itself; here all of them train together"
-    if program.workload == "mpi":
-        why = f"each of {plural(nodes, 'pod')} called it by itself; here a launcher calls it once, "
-        why += "and its ranks are on all of them"
-    for key in ("command", "args"):
-        fields.leave((*pod.container, key), why)
-
-
-def _without_hosts(fields: Fields, pod: PodTemplate, program: commands.Program) -> commands.Program:
-    """A program that knows of no other pod, where its file of hosts is in nothing but the image.
-
-    Without it deepspeed goes on with its own machine (fetch_hostfile in its launcher/runner.py),
-    and neither the operator nor an image knows the pods.
-    """
-    path = program.hosts_file
-    own = "\n".join(
-        word for key in ("command", "args") for word in fields.words(*pod.container, key)
-    )
-    is_in_image = path.startswith("/") and "$" not in path and own.count(path) == 1
-    for _, mount in fields.items(*pod.container, "volumeMounts"):
-        folder = str(mount.get("mountPath") or "").rstrip("/")
-        is_in_image &= path != folder and not path.startswith(f"{folder}/")
-    return replace(program, is_alone=True) if is_in_image else program
 
 
 def _with_processes(program: commands.Program, processes: str) -> commands.Program:

@@ -244,14 +244,6 @@ def test_deepspeed_is_taken_off(
     )
 
 
-def test_which_gpus_deepspeed_took_is_said() -> None:
-    """The ranks have the first of their pod's, and no file says a launcher's process."""
-    words = ["--include", "localhost:0,2", "--save_pid", "--bind_cores_to_rank", "t.py"]
-    reasons = commands.read(["deepspeed", *words]).changes[1:]
-    assert ["ranks are", "--include", "--save_pi"] == [reason[:9] for reason in reasons]
-    assert 1 == len(commands.read(["deepspeed", "--include", "a@b", "t.py"]).changes)
-
-
 def test_a_script_gets_the_words_that_deepspeed_gave_it(tmp_path: Path) -> None:
     """Its own words as they were typed, or as its shell made them, behind --local_rank."""
     script = tmp_path / "a b.sh"

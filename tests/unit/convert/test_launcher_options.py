@@ -169,3 +169,11 @@ def test_variables_that_no_container_has_are_text() -> None:
     env = {"PATH": os.environ["PATH"], "OUT": "/out", "HOSTNAME": "pod", "OTHER": "of a map"}
     run = subprocess.run(program.command, env=env, capture_output=True, text=True, check=True)
     assert "/out/$(UNSET);$(HOSTNAME);of a map;" == run.stdout
+
+
+def test_which_gpus_deepspeed_took_is_said() -> None:
+    """The ranks have the first of their pod's, and no file says a launcher's process."""
+    words = ["--include", "localhost:0,2", "--save_pid", "--bind_cores_to_rank", "t.py"]
+    reasons = commands.read(["deepspeed", *words]).changes[1:]
+    assert ["ranks are", "--include", "--save_pi"] == [reason[:9] for reason in reasons]
+    assert 1 == len(commands.read(["deepspeed", "--include", "a@b", "t.py"]).changes)
