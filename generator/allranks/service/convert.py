@@ -9,7 +9,7 @@ import shlex
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from allranks import names
 from allranks.convert import (
@@ -18,19 +18,17 @@ from allranks.convert import (
     optimizationjob,
     original,
     registry,
-    runtimes,
     torchrun,
     torchx_dump,
     trials,
     value_comments,
 )
-from allranks.convert.registry import Document
 from allranks.convert.slurm import job as slurm
-from allranks.errors import AllranksError, InputError, InvalidValues, Problem
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
-from allranks.k8s.fields import mapping, text
+from allranks.k8s.fields import text
 from allranks.k8s.object_names import is_dns_1123_label
-from allranks.service import foreign_charts
+from allranks.service import cluster_runtimes, foreign_charts
 from allranks.values import files
 from allranks.values.rules.names import nearest_name
 from allranks.values.sources import CONVERTED, STDIN_NAME, Sources
@@ -47,10 +45,6 @@ if TYPE_CHECKING:
 _SHEBANG = b"#!/bin/sh\n"
 # What a file of shell is called; manifests are not.
 _SHELL_ENDINGS = (".sh", ".bash", ".sbatch", ".slurm")
-_RUNTIME_PLURALS = {
-    "ClusterTrainingRuntime": "clustertrainingruntimes",
-    "TrainingRuntime": "trainingruntimes",
-}
 
 
 def convert(
@@ -118,9 +112,9 @@ def convert(
     runtime_documents: list[registry.Document] = []
     for path in runtimes:
         runtime_documents += _documents_of(files.read(path), _source(path), remarks)
-    references = _missing_runtimes(documents, runtime_documents)
+    references = cluster_runtimes.missing(documents, runtime_documents)
     if references and (kube_client := cluster()) is not None:
-        runtime_documents += _read_runtimes(kube_client, references, namespace)
+        runtime_documents += cluster_runtimes.read(kube_client, references, namespace)
     context = registry.Context(
         runtimes=tuple(runtime_documents),
         namespace=namespace,
@@ -530,77 +524,3 @@ def _checked_job(
             hint="give the manifest of the job that the values were made of",
         )
     return candidates[0]
-
-
-def _missing_runtimes(
-    documents: Sequence[Document], runtime_documents: Sequence[Document]
-) -> list[tuple[Document, str, str]]:
-    """The runtimes that TrainJobs name and that neither the input nor Trainer itself has.
-
-    Args:
-        documents: the objects of the input.
-        runtime_documents: those of --runtime.
-
-    Returns:
-        For each the first object that names it, its kind and its name.
-    """
-    context = registry.Context(tuple(documents), tuple(runtime_documents))
-    absent: dict[tuple[str, str], Document] = {}
-    for document in documents:
-        if document.group != runtimes.GROUP:
-            continue
-        own_context = context.seen_from(document)
-        for spec in _train_job_specs(document):
-            reference = mapping(spec, "runtimeRef")
-            kind = text(reference, "kind") or runtimes.CLUSTER
-            key = (kind, text(reference, "name"))
-            if (
-                key[1]
-                and kind in _RUNTIME_PLURALS
-                and own_context.find(*key) is None
-                and key[1] not in runtimes.BUILT_IN
-            ):
-                absent.setdefault(key, document)
-    return [(document, *key) for key, document in absent.items()]
-
-
-def _train_job_specs(document: Document) -> Iterator[Any]:
-    if document.kind == "TrainJob":
-        yield mapping(document.data, "spec")
-    elif document.kind == "OptimizationJob":
-        yield mapping(document.data, "spec", "trainJobTemplate", "spec")
-
-
-def _read_runtimes(
-    cluster: KubeClient, references: Iterable[tuple[Document, str, str]], namespace: str = ""
-) -> list[Document]:
-    """Runtimes as a cluster has them: one request for each.
-
-    Args:
-        cluster: the cluster.
-        references: the runtimes that are missing.
-        namespace: the namespace of the runs; "" for the objects' own, or the cluster's.
-
-    Raises:
-        InputError: the cluster does not answer, forbids it, or has none of that name.
-    """
-    result = []
-    for document, kind, name in references:
-        version = str(document.data.get("apiVersion")).rpartition("/")[2]
-        path = f"apis/{runtimes.GROUP}/{version}/{_RUNTIME_PLURALS[kind]}"
-        is_of_cluster = kind == runtimes.CLUSTER
-        place = "" if is_of_cluster else namespace or document.namespace or cluster.namespace
-        try:
-            data = cluster.get(path, name, namespace=place)
-        except AllranksError as error:
-            reason = str(error).partition("\n")[0]
-            raise InputError(
-                f"the runtime {name} is not in the input, and the cluster does not give it: "
-                f"{reason}",
-                path="spec.runtimeRef.name",
-                source=document.where,
-                hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml "
-                "> FILE",
-            ) from error
-        result.append(Document({"kind": kind, **data}, f"{kind} {name} of {cluster.where}"))
-    return result
