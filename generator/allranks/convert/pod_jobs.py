@@ -113,6 +113,8 @@ def _put_part(target: Rewrite, podset: PodSet, to: FieldPath) -> None:
     """Have a container run its part of what all pods of its template run."""
     source: FieldPath = (*podset.path, "spec", "containers", podset.index)
     container = target.get(to)
+    if not isinstance(container, dict):
+        return
     container["command"] = list(podset.part)
     container.pop("args", None)
     for key in ("command", "args"):

@@ -119,3 +119,9 @@ def test_a_variable_may_have_the_number_of_the_pod() -> None:
     container = {"env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": path}}}]}
     parts = first_pods.split(words, first_pods.index_variables(container))
     assert (("sh", "-c", "mpirun ./a;"), ("sh", "-c", "sshd -D")) == parts
+
+
+def test_a_container_that_is_no_mapping_is_refused() -> None:
+    """Also in front of the one whose script has the first pod's part."""
+    text = job(CHOICES["if"].replace("RUN", RUN))
+    assert refusal(text.replace("      containers:\n", "      containers:\n      - true\n")).message

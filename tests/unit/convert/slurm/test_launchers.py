@@ -540,3 +540,20 @@ def test_the_time_of_a_step_is_said_to_be_left_out(front: str) -> None:
     """A shell's own word in front of a launcher, which is taken off."""
     conversion = _convert("#SBATCH --gpus=2", f"{front}torchrun --nproc_per_node=2 a.py")
     assert bool(front) == any("`time` is left out" in own.why for own in conversion.verdicts)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_lost"),
+    [
+        ('$(printf %q "$RAW")', True),
+        ("'[\\\"a b\\\"]'", True),
+        ('$(date "+%F")', False),
+        ("0.1", False),
+    ],
+)
+def test_what_eval_reads_once_more_is_lost(value: str, is_lost: bool) -> None:
+    """Quotes in a variable's text are a shell's there, and the program's in the command."""
+    rows = (f"META={value}", "ARGS=(--meta=$META)")
+    launch = 'LAUNCH="torchrun --nproc_per_node=2 a.py ${ARGS[@]}"'
+    conversion = _convert("#SBATCH --gpus=2", *rows, launch, 'eval "$LAUNCH"')
+    assert is_lost == any(own.path == "eval of $META" for own in conversion.lost)

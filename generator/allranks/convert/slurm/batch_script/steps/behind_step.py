@@ -129,9 +129,31 @@ def say_evaluated(reading: ScriptReading, main: Step) -> None:
     evaluated = reading.details.evaluated.get(id(main.command))
     if evaluated is None:
         return
+    _say_read_again(reading, evaluated.text, main.command.line)
     first, *behind = evaluated.commands
     say(reading, evaluated.text, replace(first, line=main.command.line), behind)
     say_files(reading.main_step, reading.body, main, first.redirections)
+
+
+# What a shell takes away where it reads a text once more; what a command prints is not known, but
+# for what printf quotes.
+_QUOTED = re.compile(r"\\[^\n]|\"[^\"]*\"|'[^']*'")
+_PRINTED = re.compile(r"\$\((?![^()]*%q)[^()]*\)|`[^`]*`")
+
+
+def _say_read_again(reading: ScriptReading, text: str, line: int) -> None:
+    """Say of variables in a text that an `eval` reads that what they hold is not read once more."""
+    held = reading.variables.contents
+    quoted = [
+        name
+        for name in dict.fromkeys(name for name, _ in words.variables(text))
+        if any(_QUOTED.search(_PRINTED.sub("", own)) for own in held.get(name, []))
+    ]
+    if quoted:
+        why = "it reads what they hold once more, quotes and all, and the command does not: write "
+        why += "the words out"
+        path = f"eval of {list_some([f'${name}' for name in quoted])}"
+        reading.body.say(line, path, Outcome.NOT_CARRIED, "", why)
 
 
 def say_files(
