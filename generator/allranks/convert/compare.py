@@ -289,7 +289,8 @@ def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]
     if kind == names.ELASTIC_JOB:
         for role, own in mapping(spec, "replicaSpecs").items():
             if role != names.EDL_MASTER:
-                yield role, count(own, "replicas"), mapping(own, "template")
+                replicas = 1 if own.get("replicas") is None else count(own, "replicas")
+                yield role, replicas, mapping(own, "template")
         return
     if kind not in ("Job", "StatefulSet"):
         return

@@ -86,7 +86,7 @@ _RULES_OF_V1ALPHA2 = Rules(
     (*FIELDS, *(carried(f"spec.{key}", f"runPolicy.{key}") for key in _OF_V1ALPHA2))
 )
 _RULES_OF_SEED = Rules(FIELDS_OF_SEED)
-_IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "mpich": "MPICH"}
+_IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "intelmpi": "Intel", "mpich": "MPICH"}
 _CLEAN = ("None", "Running", "All")
 
 
@@ -127,7 +127,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if version == "kubeflow.org/v1alpha2":
         rules = _RULES_OF_V1ALPHA2
     fields = Fields(manifest, {"workload": "mpi"}, rules, "an MPIJob has no such field")
-    dialect = _seed() if is_seed else _kubeflow(fields, is_v2=version.endswith("v2beta1"))
+    dialect = _seed() if is_seed else _kubeflow(fields, is_v2=version.startswith("kubeflow.org/v2"))
     pods.labels(fields, ("metadata",), ())
     launcher = pods.read(fields, dialect.launcher, (dialect.main,))
     if not launcher.container:

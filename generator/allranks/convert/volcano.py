@@ -51,6 +51,7 @@ _TRIALS_END = "the run is done when all of its trials are"
 _GANG = "the gang has all pods of the job"
 _NAMES = "the chart makes the names by which the pods find each other"
 _KEYS = "the mpi chart makes the keys, and runs sshd itself"
+_NO_KEYS = "its ranks meet without ssh: a program of the job's that calls it finds no key"
 _RANKS = "the launcher tells each process of its rank"
 _ROLES = "the chart tells each pod of the others: TF_CONFIG"
 _T = "spec.tasks[]"
@@ -173,9 +174,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
         _without_gang(fields, gangs)
     deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
-    for plugin, why in (("svc", _NAMES), ("ssh", _KEYS), ("env", _RANKS)):
-        if fields.get(*_PLUGINS, plugin) == [] and shape.key is not None:
-            fields.change((*_PLUGINS, plugin), why)  # a plugin without options is there as well
+    keys = _KEYS if shape.key == podsets.MPI else _NO_KEYS
+    for plugin, why in (("svc", _NAMES), ("ssh", keys), ("env", _RANKS)):
+        is_bare = fields.get(*_PLUGINS, plugin) == []  # without options it is there as well
+        if shape.key is not None and (is_bare or plugin == "ssh"):
+            fields.change((*_PLUGINS, plugin), why)
     _policies(fields, sets, deciding)
     _check_files(fields, sets, shape)
     name = fields.text("metadata", "name")

@@ -395,3 +395,12 @@ def test_deepspeed_without_hosts_trained_in_each_pod() -> None:
     env = [{"name": name, "value": "2"} for name in ("PET_NNODES", "PET_NPROC_PER_NODE")]
     ours = _release({"args": ["python3", "-u", "t.py"], "env": env})
     assert "ranks of a training" in [item.setting for item in compare.differences([pod], [ours])]
+
+
+def test_a_role_of_an_elastic_job_without_a_number_has_one_pod() -> None:
+    """As its operator counts it, on both sides."""
+    container = {"name": "trainer", "image": "x:1", "args": ["a"]}
+    specs = {"worker": {"template": {"spec": {"containers": [container]}}}}
+    ours = {"kind": "ElasticJob", "spec": {"replicaSpecs": specs}}
+    theirs = replace(_original({"command": ["a"]}), role="worker")
+    assert [] == compare.differences([theirs], [ours])

@@ -645,6 +645,18 @@ def test_the_way_to_the_workers_is_the_charts(words: str, command: list[str]) ->
         assert "its own way to the workers" in reasons[key].why, above
 
 
+@pytest.mark.parametrize("version", ["v2beta1", "v2"])
+def test_versions_of_v2_reach_their_workers_by_ssh(version: str) -> None:
+    """As a template of a version to come has it; its other name of Intel's MPI is known."""
+    pod = "{template: {spec: {containers: [{name: c, image: i, command: [mpirun, ./a]}]}}}"
+    conversion = text_as_jobs(
+        f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\nspec: {{"
+        f"mpiImplementation: IntelMPI, mpiReplicaSpecs: {{Launcher: {pod}, Worker: {pod}}}}}\n"
+    ).conversions[0]
+    assert "transport" not in conversion.values["mpi"]
+    assert "Intel" == conversion.values["mpi"]["implementation"]
+
+
 WAYS = [
     ("mpirun -launcher-exec /etc/mpi/kubexec.sh ./a", "is /etc/allranks/rsh.sh here", ""),
     ("/etc/mpi/kubexec.sh $h nvidia-smi; mpirun ./a", "is /etc/allranks/rsh.sh here", ""),

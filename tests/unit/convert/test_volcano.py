@@ -486,3 +486,10 @@ def test_a_claim_that_volcano_makes_is_mounted_there_too() -> None:
     pods = original.pods(dict(documents(text)[0].data)) or []
     assert [("a-volume-0",)] * 2 == [pod.claims for pod in pods]
     assert ["/s"] == [mount["mountPath"] for mount in pods[0].main["volumeMounts"]]
+
+
+def test_ranks_of_torchrun_have_no_keys_of_ssh() -> None:
+    """The plugin's keys are the mpi chart's in an MPI job alone."""
+    text = NEVER.replace("spec: {", "spec: {plugins: {ssh: []}, ", 1)
+    whys = {own.path: own.why for own in text_as_jobs(text).conversions[0].verdicts}
+    assert "finds no key" in whys["spec.plugins.ssh"]

@@ -41,7 +41,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     slots_field = spec.get("slotsPerWorker")
     slots = 1 if slots_field is None else count(slots_field)
     keys: dict[str, str] = {}
-    if str(manifest.get("apiVersion")).endswith("/v2beta1"):
+    if str(manifest.get("apiVersion")).startswith("kubeflow.org/v2"):
         folder = str(spec.get("sshAuthMountPath") or "/root/.ssh")
         keys[f"{folder.rstrip('/')}{KEY_FILE}"] = "the job's key"
     else:  # it reaches pods by the API
@@ -49,8 +49,8 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     as_worker = spec.get("runLauncherAsWorker") is True
     hosts = [f"{name}-launcher"] if as_worker else []
     hosts += [f"{name}-worker-{index}" for index in range(workers)]
-    is_openmpi = str(spec.get("mpiImplementation") or "OpenMPI") == "OpenMPI"
-    sign = " slots=" if is_openmpi else ":"
+    # Both other MPIs read `host:slots`; what is none of them was never taken.
+    sign = ":" if str(spec.get("mpiImplementation")) in ("Intel", "MPICH") else " slots="
     lines = "".join(f"{host}.{name}.{namespace}.svc{sign}{slots}\n" for host in hosts)
     container = str(spec.get("mainContainer") or "")
     result = [
