@@ -161,9 +161,9 @@ def setups(theirs: str, ours: str) -> list[Difference]:
         theirs: the setup that is made of the original's command.
         ours: the release's.
     """
-    pair = [text.strip() for text in (theirs, ours)]
-    own = [commands.as_shell([text]) if text else _NONE for text in pair]
-    return [] if pair[0] == pair[1] else [Difference("", "setup", *own)]
+    pair = [setup.strip() for setup in (theirs, ours)]
+    shown = [commands.as_shell([setup]) if setup else _NONE for setup in pair]
+    return [] if pair[0] == pair[1] else [Difference("", "setup", *shown)]
 
 
 def _hostfiles(

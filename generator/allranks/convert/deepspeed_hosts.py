@@ -47,15 +47,19 @@ def say_alone(fields: Fields, pod: PodTemplate, program: Program) -> None:
     nodes = fields.values["nodes"]
     if nodes == 1 or not (program.is_alone or program.workload == "mpi"):
         return
-    why = "its deepspeed names no hosts"
-    if program.hosts_file:
-        why = (
-            f"no volume has the file of hosts of its deepspeed, {program.hosts_file}, and without "
-        )
-        why += "one in the image it takes its own machine alone"
-    why += f": each of {plural(nodes, 'pod')} trained by itself; here all of them train together"
+    pods = plural(nodes, "pod")
     if program.workload == "mpi":
-        why = f"each of {plural(nodes, 'pod')} called it by itself; here a launcher calls it once, "
-        why += "and its ranks are on all of them"
+        why = (
+            f"each of {pods} called it by itself; here a launcher calls it once, and its ranks are "
+            "on all of them"
+        )
+    else:
+        hosts = (
+            f"no volume has the file of hosts of its deepspeed, {program.hosts_file}, and without "
+            "one in the image it takes its own machine alone"
+            if program.hosts_file
+            else "its deepspeed names no hosts"
+        )
+        why = f"{hosts}: each of {pods} trained by itself; here all of them train together"
     for key in ("command", "args"):
         fields.leave((*pod.container, key), why)

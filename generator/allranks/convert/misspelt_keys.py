@@ -26,8 +26,7 @@ def question(node: Any, *missing: str) -> str:
     Returns:
         The question; "" where no key of it is like them.
     """
-    slip, near = _slip(node, missing)
-    return f"there is {slip}: did you mean {near}?" if near else ""
+    return _question_of(*_slip(node, missing))
 
 
 def with_question(problem: Problem, data: Mapping[str, Any], keys: Sequence[str | int]) -> Problem:
@@ -42,11 +41,14 @@ def with_question(problem: Problem, data: Mapping[str, Any], keys: Sequence[str 
     node: Any = data
     for key in keys:
         node = node[key]
-    missing = steps[len(keys) : len(keys) + 1]
-    slip, near = _slip(node, missing)
+    slip, near = _slip(node, steps[len(keys) : len(keys) + 1])
     return (
-        problem.at(hint=question(node, *missing)) if near and slip not in problem.hint else problem
+        problem.at(hint=_question_of(slip, near)) if near and slip not in problem.hint else problem
     )
+
+
+def _question_of(slip: str, near: str) -> str:
+    return f"there is {slip}: did you mean {near}?" if near else ""
 
 
 def _slip(node: Any, missing: Sequence[str]) -> tuple[str, str]:

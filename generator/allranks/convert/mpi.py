@@ -19,6 +19,7 @@ from allranks.convert import (
     jobs,
     kubeflow,
     mpi_agents,
+    mpi_hosts,
     mpi_v1alpha1,
     mpi_workers,
     pods,
@@ -249,12 +250,12 @@ def _refuse_deepspeed(
     is_open_mpi = fields.text("spec", "mpiImplementation").lower() in ("", "openmpi")
     for words in commands.deepspeeds(own):
         name, file = deepspeed_words.own_launcher(words)
-        if name == "openmpi" and is_open_mpi and file == _HOSTS_FILE:
+        if name == "openmpi" and is_open_mpi and file == mpi_hosts.HOSTFILE:
             continue
         why, hint = "reaches the workers by pdsh and a file of hosts, and not by MPI", _BY_TORCHRUN
         if name == "openmpi" and is_open_mpi:
-            why = f"finds its hosts in {file}, and here they are in {_HOSTS_FILE}"
-            hint = f"write --hostfile {_HOSTS_FILE}"
+            why = f"finds its hosts in {file}, and here they are in {mpi_hosts.HOSTFILE}"
+            hint = f"write --hostfile {mpi_hosts.HOSTFILE}"
         elif name in ("openmpi", "mpich", "impi"):
             why = "reads hosts in the form HOST slots=N of Open MPI alone, and calls an mpirun of "
             why += f"{name}: only with Open MPI, and --launcher openmpi, are the two one"
@@ -263,7 +264,6 @@ def _refuse_deepspeed(
         raise InputError(f"its launcher calls deepspeed, which {why}", path=path, hint=hint)
 
 
-_HOSTS_FILE = "/etc/mpi/hostfile"  # of the chart, and of the operators
 _BY_TORCHRUN = (
     "write it as a PyTorchJob whose workers run the same line, and convert that: torchrun starts "
     "the ranks then"

@@ -41,7 +41,7 @@ FIELDS: tuple[Rule, ...] = (
     ),
     carried(f"{_P}.name", "sweep.parameters.NAME"),
     *(rule.below(f"{_P}.searchSpace") for rule in optimization_spaces.FIELDS),
-    changed(f"{'spec.trainJobTemplate'}.metadata.**", "labels, annotations", "a trial's own"),
+    changed("spec.trainJobTemplate.metadata.**", "labels, annotations", "a trial's own"),
     *(
         rule.below("spec.trainJobTemplate")
         for rule in trainjob.FIELDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
@@ -32,8 +31,7 @@ def noted(conversion: Conversion) -> Conversion:
     )
     if not is_named:
         return conversion
-    note = f"{limit} is {_default(chart)} where nothing sets it"
-    return replace(conversion, notes=(*conversion.notes, note))
+    return conversion.with_notes([f"{limit} is {_default(chart)} where nothing sets it"])
 
 
 @functools.cache

@@ -414,11 +414,10 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     name = str(runtime.trainer.get("name"))
     _template(target, runtime, name, template)
     _trainer(target, runtime, template)
-    if target.copy((*_TRAINER, "numNodes"), (*worker, "replicas")):
-        runtime.fields.change((*_POLICY, "numNodes"), runtime_fields.REPLACED)
-    else:
-        count = k8s.number(runtime.policy, "numNodes") or 1
-        target.put_of_runtime((*worker, "replicas"), count, (*_POLICY, "numNodes"))
+    replicas: FieldPath = (*worker, "replicas")
+    count = k8s.number(runtime.policy, "numNodes") or 1
+    target.put_of_runtime(replicas, count, (*_POLICY, "numNodes"))
+    target.copy((*_TRAINER, "numNodes"), replicas)
     _initializers(target.fields, runtime, {name})
     return template
 
@@ -498,20 +497,16 @@ def _mpi(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
     nodes = max(nodes - 1, 1) if is_node else nodes
     target.put_of_runtime(replicas, nodes, (*_POLICY, "numNodes"))
     target.also((*_TRAINER, "numNodes"), replicas)
-    if target.fields.has(*_TRAINER, "numNodes"):
-        runtime.fields.change((*_POLICY, "numNodes"), runtime_fields.REPLACED)
     target.put(("spec", "runLauncherAsWorker"), is_node)
     target.put(("spec", "mpiImplementation"), str(policy.get("mpiImplementation") or "OpenMPI"))
     if policy.get("sshAuthMountPath"):
         target.put(("spec", "sshAuthMountPath"), policy["sshAuthMountPath"])
     slots_path: FieldPath = (*_POLICY, "mpi", "numProcPerNode")
-    if target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker")):
-        runtime.fields.change(slots_path, runtime_fields.REPLACED)
-    else:
-        worker = target.get(_container(target, (*specs, "Worker", "template")))
-        slots = k8s.number(policy, "numProcPerNode") or 1
-        slots = max(slots, _gpus(worker)) if slots == 1 else slots
-        target.put_of_runtime(("spec", "slotsPerWorker"), slots, slots_path)
+    worker = target.get(_container(target, (*specs, "Worker", "template")))
+    slots = k8s.number(policy, "numProcPerNode") or 1
+    slots = max(slots, _gpus(worker)) if slots == 1 else slots
+    target.put_of_runtime(("spec", "slotsPerWorker"), slots, slots_path)
+    target.copy((*_TRAINER, "numProcPerNode"), ("spec", "slotsPerWorker"))
     _initializers(target.fields, runtime, {runtimes.LAUNCHER, runtimes.NODE})
     return podsets.MPI
 

@@ -18,9 +18,18 @@ def hint(name: str) -> str:
     """
     if is_dns_1123_label(name):
         return f"kubectl create namespace {name}, or pass another with -n"
-    near = _OTHER.sub("-", name.lower())[: names.DNS_LABEL_MAX].strip("-")
+    near = nearest(name)
     rule = (
         "the name of a namespace has lower-case letters, digits and '-', at most "
         f"{names.DNS_LABEL_MAX}"
     )
     return f"{rule}: pass -n {near}" if near else f"{rule}: pass another with -n"
+
+
+def nearest(name: str) -> str:
+    """The name that a namespace can have and that is nearest to another; "" for none.
+
+    Args:
+        name: the other, which none can have.
+    """
+    return _OTHER.sub("-", name.lower())[: names.DNS_LABEL_MAX].strip("-")

@@ -26,6 +26,7 @@ from allranks.convert import (
 from allranks.convert.slurm import job as slurm
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
+from allranks.k8s import namespaces
 from allranks.k8s.fields import text
 from allranks.k8s.object_names import is_dns_1123_label
 from allranks.service import cluster_runtimes, foreign_charts
@@ -136,11 +137,11 @@ def _check_namespace(namespace: str) -> None:
         InputError: it is none.
     """
     if namespace and not is_dns_1123_label(namespace):
-        nearest = re.sub(r"[^a-z0-9]+", "-", namespace.lower())[:63].strip("-")
+        near = namespaces.nearest(namespace)
         raise InputError(
             f"-n {shlex.quote(namespace)} is no name of a namespace: it has lower-case letters, "
-            "digits and hyphens, at most 63 of them",
-            hint=f"write -n {nearest}" if nearest else "name another",
+            f"digits and hyphens, at most {names.DNS_LABEL_MAX} of them",
+            hint=f"write -n {near}" if near else "name another",
         )
 
 

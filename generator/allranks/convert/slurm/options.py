@@ -26,6 +26,14 @@ CPUS_PER_TASK = frozenset({"cpus-per-task", "tres-per-task"})
 CPUS_ASKED_FOR = CPUS_PER_TASK | {"cpus-per-gpu"}
 TASKS_PER_NODE = frozenset({"ntasks-per-node", "tasks-per-node"})
 COUNTING_TASKS = TASKS_PER_NODE | {"ntasks", "ntasks-per-gpu", "gpus-per-task"}
+# Variables that Slurm sets for an option alone, with its names. Source: sbatch(1) and srun(1),
+# output environment variables.
+OPTIONS_OF_VARIABLES = {
+    "SLURM_GPUS": frozenset({"gpus"}),
+    "SLURM_GPUS_PER_NODE": frozenset({"gpus-per-node"}),
+    "SLURM_CPUS_PER_TASK": CPUS_PER_TASK,
+    "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE,
+}
 # The options that say how many CPUs a job has.
 CPUS_OF_JOB = (
     *("cpus-per-task", "tres-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks"),

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import shell_text, words
-from allranks.convert.slurm.options import CPUS_PER_TASK, TASKS_PER_NODE
+from allranks.convert.slurm.options import OPTIONS_OF_VARIABLES
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def put_unasked(job: Draft) -> None:
     settings = {setting.name.removeprefix("srun ") for setting in job.body.settings}
     settings |= set(job.settings)
     in_script = {name for name, _ in words.variables(job.text)} | set(values.get("env", {}))
-    options_of = {"SLURM_CPUS_PER_TASK": CPUS_PER_TASK, "SLURM_NTASKS_PER_NODE": TASKS_PER_NODE}
+    names = [_CPUS, "SLURM_NTASKS_PER_NODE"]
     if values.get("gpus") or values.get("gpusPerNode"):
-        options_of["SLURM_GPUS_PER_NODE"] = frozenset({"gpus-per-node"})
+        names.append("SLURM_GPUS_PER_NODE")
     unset = [
         name
-        for name, options in options_of.items()
-        if not options & settings and name not in in_script
+        for name in names
+        if not OPTIONS_OF_VARIABLES[name] & settings and name not in in_script
     ]
     if unset:
         job.fields.put(("slurm", "unset"), sorted(unset))

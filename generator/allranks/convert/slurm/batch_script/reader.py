@@ -102,8 +102,8 @@ def read(
     steps = step_search.find(reading)
     several_steps.check_programs(script, steps)
     several_steps.check_launchers(script, reading.variables)
-    multi = [step for step in side_steps.without_cleanups(script, steps) if step.is_multi]
-    multi = side_steps.without_side(reading, multi)
+    own_steps = side_steps.without_cleanups(script, steps)
+    multi = side_steps.without_side(reading, [step for step in own_steps if step.is_multi])
     main = several_steps.choose_main(script, reading.variables, multi)
     if main is not None:
         statement = script.statements[main.statement]
@@ -118,7 +118,7 @@ def read(
     if main is None:
         one_process.read_script(reading, steps, nested=bool(multi))
     else:
-        ranks.read_ranks(reading, main, steps)
+        ranks.read_ranks(reading, main, own_steps)
         if body.workload == "torchrun":
             one_process.note_launcher(script, body)
     body.verdicts += login_shells.verdicts(typed, "script" if main is None else "command")

@@ -264,7 +264,7 @@ def slots(script: Script, variables: ShellVariables, program: commands.Program, 
         nodes: how many nodes it has.
     """
     texts = shell_text.split(shell_text.as_text(program.command))
-    launchers = words.MPIRUN | {"horovodrun"}
+    launchers = words.MPI_LAUNCHERS
     at = next((at for at, text in enumerate(texts) if words.base(text) in launchers), len(texts))
     per_node, count = mpirun.ranks(texts[at:])
     ranks = _number(per_node, variables)

@@ -105,7 +105,7 @@ def _substituted_srun(script: Script) -> str:
 
 def launcher_in_variable(variables: ShellVariables, steps: set[str]) -> str:
     """A variable with a launcher of ranks that no step has among its words; "" for none."""
-    launchers = words.MPIRUN | {"srun", "horovodrun"}
+    launchers = words.MPI_LAUNCHERS | {"srun"}
     for name, contents in variables.contents.items():
         for content in contents if name not in steps else []:
             texts = words.unwrapped(shell_text.split(content))

@@ -91,7 +91,7 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
             body,
             mpi_ranks.slots(script, reading.variables, program, nodes or 1) or per_node,
         )
-        if words.base(program.command[0]) not in words.MPIRUN | {"horovodrun"}:
+        if words.base(program.command[0]) not in words.MPI_LAUNCHERS:
             body.values.setdefault("mpi", {})["ownMpirun"] = True
     elif program.is_nested:
         nodes = _size_nested(reading, main, program, nodes)

@@ -33,7 +33,6 @@ from allranks.convert.slurm.batch_script.steps import (
     mpirun,
     programs_of_folder,
     several_steps,
-    side_steps,
     srun_environment,
     srun_variables,
     torchrun_environment,
@@ -109,7 +108,6 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     statement = script.statements[main.statement]
     place = _place_of(script, main)
     main_step.statement, main_step.in_loop = main.statement, main.command.in_loop
-    steps = side_steps.without_cleanups(script, steps)
     steps = [step for step in steps if id(step.command) not in details.side]
     _check_others(script, details, main, steps)
     step_statements = {step.statement for step in steps if step.is_multi} - {main.statement}

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.text import words
-from allranks.convert.slurm.options import COUNTING_TASKS, CPUS_PER_TASK, TASKS_PER_NODE
+from allranks.convert.slurm.options import COUNTING_TASKS, OPTIONS_OF_VARIABLES
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -20,18 +20,12 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
     from allranks.convert.slurm.options import Setting
 
-# By the variable, its options, and how a step asks for the same.
-_OPTIONS = {
-    "SLURM_GPUS": ({"gpus"}, r"--gpus\b(?!-)"),
-    "SLURM_GPUS_PER_NODE": ({"gpus-per-node"}, r"--gpus-per-node\b"),
-    "SLURM_CPUS_PER_TASK": (
-        CPUS_PER_TASK,
-        r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
-    ),
-    "SLURM_NTASKS_PER_NODE": (
-        TASKS_PER_NODE,
-        r"--n?tasks-per-node\b",
-    ),
+# By the variable, how a step asks for the same as its options.
+_IN_STEP = {
+    "SLURM_GPUS": r"--gpus\b(?!-)",
+    "SLURM_GPUS_PER_NODE": r"--gpus-per-node\b",
+    "SLURM_CPUS_PER_TASK": r"--(?:cpus|tres)-per-task\b|\bsrun\b[^\n]*(?<!sh)\s-c\s*\"?[\d$]",
+    "SLURM_NTASKS_PER_NODE": r"--n?tasks-per-node\b",
 }
 # srun tells its own tasks how many they are.
 _OF_TASKS = {"SLURM_NTASKS": COUNTING_TASKS, "SLURM_NPROCS": COUNTING_TASKS}
@@ -51,8 +45,8 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
     """
     options = {setting.name for setting in settings}
     code = _COMMENT.sub("", text)
-    for name, (own, of_step) in _OPTIONS.items():
-        is_set = re.search(rf"\b{name}\}}?:?=|{of_step}", code) is not None
+    for name, own in OPTIONS_OF_VARIABLES.items():
+        is_set = re.search(rf"\b{name}\}}?:?=|{_IN_STEP[name]}", code) is not None
         if not (own & options or is_set):
             text = _with_default(text, name)
     return text
@@ -73,8 +67,8 @@ def say_unasked(reading: ScriptReading, code: str) -> None:
     }
     in_pods = {name for name, _ in words.variables(code)}
     size = script.size
-    for name, own in {**{name: own for name, (own, _) in _OPTIONS.items()}, **_OF_TASKS}.items():
-        of_step = _OPTIONS[name][1] if name in _OPTIONS else ""
+    for name, own in {**OPTIONS_OF_VARIABLES, **_OF_TASKS}.items():
+        of_step = _IN_STEP.get(name, "")
         is_option = own & options or (of_step and re.search(of_step, script.text))
         is_set = name in reading.variables.set_names or name in body.env
         if is_option or is_set or name not in in_pods:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert import scanner
+from allranks.convert.mpi_hosts import HOSTFILE
 from allranks.convert.slurm.batch_script.steps import horovod_options
 from allranks.convert.slurm.batch_script.text import words
 
@@ -23,7 +24,6 @@ _RANKS_OF_NODE = re.compile(
 _SLOTS = re.compile(
     r"\bslots=(?P<count>\d+|\$\{?\w+\}?)|(?:s/\$/|\$1[ ]*\"):(?P<placed>\d+)", re.IGNORECASE
 )
-_HOSTFILE = "/etc/mpi/hostfile"  # the mpi chart's
 _HOROVODRUN = "horovodrun"
 _HOSTS = frozenset({"host", "H", "hosts", "hostfile", "machinefile", "f", "default-hostfile"})
 # Cores of each rank, as part of how they are placed, and as options.
@@ -84,7 +84,7 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
     if not _is_mpirun(texts):
         return list(texts), [], ""
     remaining, host_words = [texts[0]], list[str]()
-    chart_hosts = ["--hostfile", _HOSTFILE] if words.base(texts[0]) == _HOROVODRUN else []
+    chart_hosts = ["--hostfile", HOSTFILE] if words.base(texts[0]) == _HOROVODRUN else []
     at = 1
     while at < len(texts) and texts[at].startswith("-"):
         name, count = _option(texts, at)
@@ -251,7 +251,7 @@ def container(texts: Sequence[str]) -> int | None:
 
 
 def _is_mpirun(texts: Sequence[str]) -> bool:
-    return bool(texts) and words.base(texts[0]) in words.MPIRUN | {_HOROVODRUN}
+    return bool(texts) and words.base(texts[0]) in words.MPI_LAUNCHERS
 
 
 def _option(texts: Sequence[str], at: int) -> tuple[str, int]:

@@ -38,7 +38,7 @@ _FOR_EACH_NODE = "take srun off: setup starts it in each pod, where it goes on b
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # An mpirun in $(…), as far as its words go.
 _READ_MPIRUN = re.compile(
-    rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPIRUN | {'horovodrun'}))})\s[^|;&)`\n]*)"
+    rf"(?:\$\(|`)\s*((?:{'|'.join(sorted(words.MPI_LAUNCHERS))})\s[^|;&)`\n]*)"
 )
 
 
@@ -164,7 +164,7 @@ def check_launchers(script: Script, variables: ShellVariables) -> None:
     size = script.size
     launchers: set[str] = set()
     if size.task_count > 1:
-        launchers |= words.MPIRUN | {"srun", "horovodrun"}
+        launchers |= words.MPI_LAUNCHERS | {"srun"}
     if size.node_count > 1:
         launchers |= words.STARTERS | {"srun", "accelerate"}
     for command in script.commands:
@@ -302,7 +302,7 @@ def is_torch_launcher(variables: ShellVariables, step: Step) -> bool:
     texts = step_search.words_inside(words.unwrapped(step.words))
     inner = words.unwrapped(texts)
     return (
-        words.starts_ranks(inner) and words.base(inner[0]) not in (*words.MPIRUN, "horovodrun")
+        words.starts_ranks(inner) and words.base(inner[0]) not in words.MPI_LAUNCHERS
     ) or variables.inner_starts(texts)
 
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 MPIRUN = frozenset(
     {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "mpirun_rsh", "ibrun"}
 )
+MPI_LAUNCHERS = MPIRUN | {"horovodrun"}
 TORCHRUN = frozenset({"torchrun", "torchrun-hpc", "torchrun_jsc"})
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start the ranks of a node, or of all nodes.
-STARTERS = frozenset({*MPIRUN, *TORCHRUN, "horovodrun", "deepspeed", "accelerate-launch"})
+STARTERS = frozenset({*MPI_LAUNCHERS, *TORCHRUN, "deepspeed", "accelerate-launch"})
 FOREIGN_STARTERS = frozenset(
     {"aprun", "jsrun", "lrun", "pdsh", "clush", "parallel", "prun", "charmrun"}
 )
