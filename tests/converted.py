@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.convert import registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import documents_of
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import InputError, InvalidValues
 from allranks.yamlio import load
 
 if TYPE_CHECKING:
+    from allranks.convert.documents.document import Document
     from allranks.convert.verdicts import Conversion
     from allranks.errors import Problem
 
@@ -38,23 +41,23 @@ def sample(file: str, name: str) -> Conversion:
     return conversion
 
 
-def samples() -> dict[str, registry.Document]:
+def samples() -> dict[str, Document]:
     """The objects of all our samples, the first of each name."""
-    objects: dict[str, registry.Document] = {}
+    objects: dict[str, Document] = {}
     for path in sorted(DATA.glob("*.yaml")):
-        for item in registry.documents_of(load.load_objects(path.read_bytes(), path.name)):
+        for item in documents_of(load.load_objects(path.read_bytes(), path.name)):
             objects.setdefault(item.name, item)
     return objects
 
 
-def documents(text: str) -> list[registry.Document]:
+def documents(text: str) -> list[Document]:
     """The objects of a text."""
-    return list(registry.documents_of(load.load_objects(text, "job.yaml")))
+    return list(documents_of(load.load_objects(text, "job.yaml")))
 
 
 def text_as_jobs(text: str) -> registry.Result:
     """The jobs of a text, converted."""
-    return registry.convert_all(documents(text), registry.Context())
+    return registry.convert_all(documents(text), Context())
 
 
 def refusal(text: str) -> Problem:

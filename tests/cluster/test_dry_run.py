@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
-from allranks.convert.pod_template import templates_of
+from allranks.convert.pods.pod_template import templates_of
 from allranks.yamlio.load import load_all
 from tests.kube.api import ApiError
 from tests.kube.objects import Objects

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks.convert import registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import documents_of
 from allranks.convert.slurm import job as sbatch
 from allranks.errors import AllranksError, InputError, InvalidValues
 from allranks.helm.binary import inspect
@@ -31,6 +33,7 @@ from tests.conftest import find_helm
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from allranks.convert.documents.document import Document
     from allranks.convert.verdicts import Conversion
     from allranks.helm.binary import HelmBinary
 
@@ -58,10 +61,10 @@ class Judgement:
     text: str
 
 
-def documents(path: Path) -> list[registry.Document]:
+def documents(path: Path) -> list[Document]:
     """The objects of a file; none for a file that is no YAML."""
     try:
-        return list(registry.documents_of(load.load_objects(path.read_bytes(), str(path))))
+        return list(documents_of(load.load_objects(path.read_bytes(), str(path))))
     except InputError:
         return []
 
@@ -102,7 +105,7 @@ def _jobs(path: Path) -> Iterator[tuple[str, str, Callable[[], Conversion]]]:
             yield str(path), sbatch.KIND, partial(sbatch.convert, data, path.name)
         return
     objects = documents(path)
-    context = registry.Context(tuple(objects))
+    context = Context(tuple(objects))
     for document in filter(registry.is_job, objects):
         convert = partial(registry.convert_document, document, context)
         yield document.where, f"{document.group}/{document.kind}", convert

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import AllranksError, InputError
 from allranks.service import convert, prepare
@@ -73,10 +75,10 @@ def bases() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def runtimes() -> tuple[registry.Document, ...]:
+def runtimes() -> tuple[Document, ...]:
     """The runtimes of our own samples."""
     return tuple(
-        registry.Document(document.data, path.name)
+        Document(document.data, path.name)
         for path in sorted(DATA.glob("*.yaml"))
         for document, _ in load_objects(path.read_bytes(), path.name)
         if str(document.data.get("kind")).endswith("TrainingRuntime")
@@ -130,9 +132,9 @@ def _places(node: Any, places: list[tuple[Any, Any]]) -> None:
 def judge(manifest: dict[str, Any]) -> tuple[str, str]:
     """What became of a manifest in a word, and what is wrong with that; "" for nothing."""
     source = copy.deepcopy(manifest)
-    document = registry.Document(manifest, "job.yaml", 1)
+    document = Document(manifest, "job.yaml", 1)
     try:
-        context = registry.Context(runtimes=runtimes(), entrypoint=("python", "a.py"))
+        context = Context(runtimes=runtimes(), entrypoint=("python", "a.py"))
         result = convert.values_of([document], context)
         wrong = [_wrong(conversion, source) for conversion in result.conversions]
     except AllranksError as error:

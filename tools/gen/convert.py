@@ -1,7 +1,7 @@
 """Write the tables of fields in docs/guides/migrate*.md, from the tables of the converters.
 
-    <!-- fields: pytorch:FIELDS -->    in a guide: the table of `allranks.convert.pytorch.FIELDS`
-    <!-- end -->                       where it ends; what stands between is made
+    <!-- fields: kinds.pytorch:FIELDS -->    in a guide: `allranks.convert.kinds.pytorch.FIELDS`
+    <!-- end -->                             where it ends; what stands between is made
 
 With ``--check`` nothing is written; the exit code is 1 where a guide is stale.
 """
@@ -41,7 +41,7 @@ def table(rules: Iterable[Rule], module: str) -> str:
     rows = []
     for rule in rules:
         is_pod = re.search(r"[Tt]emplate\.(?:metadata|spec)", rule.path)
-        if rule in METADATA or (is_pod and module != "pods"):
+        if rule in METADATA or (is_pod and module != "pods.pod_values"):
             continue
         path = rule.path.removesuffix(".**")
         to = f"`{rule.to}`" if rule.to else ""

@@ -1,4 +1,4 @@
-"""Write generator/allranks/convert/pod_fields.txt: the fields of a PodTemplateSpec, a path a line.
+"""Write convert/inputs/pod_fields.txt: the fields of a PodTemplateSpec, a path a line.
 
 Usage: pod_fields.py [--check]
 
@@ -18,7 +18,8 @@ from kubernetes.client import models
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLE = Path(__file__).parents[2] / "generator" / "allranks" / "convert" / "pod_fields.txt"
+CONVERT = Path(__file__).parents[2] / "generator" / "allranks" / "convert"
+TABLE = CONVERT / "inputs" / "pod_fields.txt"
 _LIST = re.compile(r"[Ll]ist\[(?P<item>.+)\]")
 _MAP = re.compile(r"[Dd]ict[\[(]str, (?P<item>.+)[\])]")
 

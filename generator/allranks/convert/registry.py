@@ -8,44 +8,38 @@ several of them.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from allranks.convert import (
-    appdef_names,
+from allranks.convert.chart_values import retry_limits, waits
+from allranks.convert.documents import namespaces
+from allranks.convert.documents.document import Document, Manifest, keys_of
+from allranks.convert.inputs import (
     configmap_files,
     host_ports,
-    kubeflow_pod_names,
     label_selectors,
     managed_by,
     master_services,
-    missing_volumes,
     misspelt_keys,
-    namespaces,
     operator_containers,
     related_objects,
-    retry_limits,
     same_names,
     unknown_fields,
     unquoted_names,
     unquoted_texts,
-    waits,
     watched_keys,
 )
-from allranks.convert.verdicts import leaf_paths
+from allranks.convert.pods import kubeflow_pod_names, missing_volumes
 from allranks.errors import InputError, InvalidValues, Problem
-from allranks.k8s import fields as k8s
 from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from allranks.convert.verdicts import Beside, Conversion, FieldPath
-    from allranks.yamlio.document import ValuesDocument
+    from allranks.convert.documents.context import Context
+    from allranks.convert.verdicts import Beside, Conversion
 
-Manifest = dict[str, Any]
-
-_HERE = "allranks.convert"
+_KINDS_FOLDER = "allranks.convert.kinds"
 # The converter of each kind: by API group and kind, "module:function".
 KINDS: dict[tuple[str, str], str] = {
     ("jobset.x-k8s.io", "JobSet"): "jobset:convert",
@@ -119,171 +113,6 @@ _MAYBE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """An object of the input.
-
-    Attributes:
-        data: the object.
-        source: the file that it stands in.
-        line: the line that it begins on; 0 where that is not known.
-        lines: the line of each of its fields; None where they are not known.
-        prefix: where in the file's document the object stands, as in a List.
-    """
-
-    data: Manifest
-    source: str = ""
-    line: int = 0
-    lines: ValuesDocument | None = field(default=None, repr=False, compare=False)
-    prefix: FieldPath = ()
-
-    @property
-    def group(self) -> str:
-        """Its API group; "" for the core group."""
-        group, slash, _ = str(self.data.get("apiVersion") or "").partition("/")
-        return group if slash else ""
-
-    @property
-    def kind(self) -> str:
-        """Its kind; "" where it has none."""
-        return str(self.data.get("kind") or "")
-
-    @property
-    def name(self) -> str:
-        """Its name; "" where it has none."""
-        if self.kind == "AppDef":
-            return appdef_names.name_of(self.data)
-        metadata = self.data.get("metadata")
-        if not isinstance(metadata, dict):
-            return ""
-        return str(metadata.get("name") or metadata.get("generateName") or "")
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace; "" where it names none."""
-        metadata = self.data.get("metadata")
-        return str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""
-
-    @property
-    def where(self) -> str:
-        """The file, and the line where it is known."""
-        return f"{self.source}:{self.line}" if self.line else self.source
-
-    def repeated(self) -> Iterator[str]:
-        """Of each key that one of its mappings has twice, which of the two counts."""
-        if self.lines is None:
-            return
-        after = None
-        if self.prefix and isinstance(place := self.prefix[-1], int):
-            after = self.lines.line((*self.prefix[:-1], place + 1))
-        for key, first, last in self.lines.repeated:
-            if self.line <= last and (after is None or last < after):
-                yield (
-                    f"{key} is given twice, on line {first} and on line {last}, and the last "
-                    f"counts ({self.source}:{last})"
-                )
-
-    def line_of(self, path: FieldPath) -> int:
-        """The line of a field, or of the nearest one above it; 0 where it is not known."""
-        if self.lines is None:
-            return 0
-        whole = (*self.prefix, *path)
-        for end in range(len(whole), 0, -1):
-            line = self.lines.line(whole[:end])
-            if line is not None:
-                return line
-        return self.line
-
-    def place_of(self, path: FieldPath) -> str:
-        """The file of a field, and its line where that is known."""
-        line = self.line_of(path)
-        return f"{self.source}:{line}" if line else self.source
-
-    def token_of(self, path: FieldPath) -> str:
-        """How a number or a boolean is written: ``yes``, ``1.10``; "" where that is not known."""
-        whole = (*self.prefix, *path)
-        return (self.lines.token(whole) if self.lines is not None else None) or ""
-
-    def field_lines(self) -> dict[FieldPath, int]:
-        """The line of each field, and of all that fields stand in."""
-        lines: dict[FieldPath, int] = {}
-        if self.lines is None:
-            return lines
-        for leaf in leaf_paths(self.data, ()):
-            for end in range(1, len(leaf) + 1):
-                path = leaf[:end]
-                if path not in lines and (line := self.lines.line((*self.prefix, *path))):
-                    lines[path] = line
-        return lines
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a converter may know besides its object.
-
-    Attributes:
-        documents: all objects of the input.
-        runtimes: objects that --runtime names: TrainingRuntimes and ClusterTrainingRuntimes.
-        namespace: the namespace that is chosen; "" for the objects' own.
-        entrypoint: what the image runs where the manifest gives no command; () for unknown.
-        home: the namespace of the object that is converted; "" where it names none.
-    """
-
-    documents: tuple[Document, ...] = ()
-    runtimes: tuple[Document, ...] = ()
-    namespace: str = ""
-    entrypoint: tuple[str, ...] = ()
-    home: str = ""
-
-    def seen_from(self, document: Document) -> Context:
-        """The same, as an object of the input sees it: with nothing of another namespace."""
-        return replace(self, home=namespaces.of(document.data))
-
-    def objects(
-        self, *kinds: str, group: str | None = None, namespace: str = ""
-    ) -> Iterator[Document]:
-        """The objects of these kinds, of the input and of --runtime; those of the namespace first.
-
-        Of --runtime those of other namespaces count as well: a person has named them.
-
-        Args:
-            kinds: the kinds.
-            group: their API group; None for any.
-            namespace: their namespace; "" for that of the object that is converted.
-        """
-        home = namespace or self.home
-        own = [item for item in self.documents if namespaces.match(home, namespaces.of(item.data))]
-        for documents in (own, self.runtimes):
-            of_kinds = {
-                id(item.data): item
-                for item in documents
-                if item.kind in kinds and group in (None, item.group)
-            }
-            manifests = [item.data for item in of_kinds.values()]
-            for manifest in namespaces.nearest_first(manifests, home or self.namespace):
-                yield of_kinds[id(manifest)]
-
-    def find(
-        self, kind: str, name: str, group: str | None = None, namespace: str = ""
-    ) -> Document | None:
-        """The object of a kind and name; None where the input has none.
-
-        Args:
-            kind: the kind.
-            name: the name.
-            group: its API group; None for any.
-            namespace: its namespace; "" for that of the object that is converted.
-        """
-        objects = self.objects(kind, group=group, namespace=namespace)
-        return next((document for document in objects if document.name == name), None)
-
-    def texts_of(self, config_map: str) -> dict[str, str]:
-        """The texts of a ConfigMap of the input, by their keys; none where there is no such map."""
-        document = self.find("ConfigMap", config_map) if config_map else None
-        data = {} if document is None else k8s.mapping(document.data, "data")
-        return {key: text for key, text in data.items() if isinstance(text, str)}
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """What became of an input.
 
@@ -301,45 +130,6 @@ class Result:
     def is_whole(self) -> bool:
         """Whether nothing is lost."""
         return not any(conversion.lost for conversion in self.conversions)
-
-
-def documents_of(objects: Iterable[tuple[ValuesDocument, int]]) -> Iterator[Document]:
-    """The objects of a file, each item of a List by itself.
-
-    Args:
-        objects: the file's documents with the line that each begins on.
-    """
-    for document, line in objects:
-        yield from _documents(document.data, Document({}, document.source, line, document))
-
-
-def _documents(data: Manifest, within: Document) -> Iterator[Document]:
-    """The object, or each item of a List, which may be a List itself.
-
-    Args:
-        data: the object.
-        within: where it stands: its file, its line and its place in the file's document.
-    """
-    data = _with_kind(data)
-    items = data.get("items")
-    if not (str(data.get("kind") or "").endswith("List") and isinstance(items, list)):
-        yield replace(within, data=data)
-        return
-    for index, item in enumerate(items):
-        if isinstance(item, dict):
-            prefix: FieldPath = (*within.prefix, "items", index)
-            place = within.lines.line(prefix) if within.lines is not None else None
-            yield from _documents(item, replace(within, line=place or within.line, prefix=prefix))
-
-
-def _with_kind(data: Manifest) -> Manifest:
-    """An object with its kind, where only its form says it: TorchX's AppDefs."""
-    roles = data.get("roles")
-    if "kind" in data or not isinstance(roles, list):
-        return data
-    if any(isinstance(role, dict) and {"entrypoint", "image"} <= set(role) for role in roles):
-        return {"apiVersion": "torchx.pytorch.org/v1", "kind": "AppDef", **data}
-    return data
 
 
 def is_job(document: Document) -> bool:
@@ -483,7 +273,7 @@ def converter(key: tuple[str, str]) -> Callable[[Manifest, Context], Conversion]
     """
     module, _, name = KINDS[key].partition(":")
     function: Callable[[Manifest, Context], Conversion] = getattr(
-        importlib.import_module(f"{_HERE}.{module}"), name
+        importlib.import_module(f"{_KINDS_FOLDER}.{module}"), name
     )
     return function
 
@@ -517,27 +307,6 @@ def _located(problem: Problem, document: Document) -> Problem:
     line = document.line_of(keys) or document.line
     problem = misspelt_keys.with_question(problem, document.data, keys)
     return problem.at(source=f"{document.source}:{line}" if line else document.source)
-
-
-def keys_of(path: str, data: Mapping[str, Any]) -> FieldPath:
-    """The keys of a dotted path, as far as an object has them.
-
-    Args:
-        path: the path, as a problem has it.
-        data: the object.
-    """
-    keys: list[str | int] = []
-    node: Any = data
-    for step in path.replace("[", ".").replace("]", "").split("."):
-        if isinstance(node, dict) and step in node:
-            keys.append(step)
-            node = node[step]
-        elif isinstance(node, list) and step.isdigit() and int(step) < len(node):
-            keys.append(int(step))
-            node = node[int(step)]
-        else:
-            break
-    return tuple(keys)
 
 
 def _nothing(others: list[Document]) -> str:

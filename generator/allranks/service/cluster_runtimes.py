@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import registry, runtimes
-from allranks.convert.registry import Document
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document
+from allranks.convert.kinds import runtimes
 from allranks.errors import AllranksError, InputError
 from allranks.k8s.fields import mapping, text
 
@@ -32,7 +33,7 @@ def missing(
     Returns:
         For each the first object that names it, its kind and its name.
     """
-    context = registry.Context(tuple(documents), tuple(runtime_documents))
+    context = Context(tuple(documents), tuple(runtime_documents))
     absent: dict[tuple[str, str], Document] = {}
     for document in documents:
         if document.group != runtimes.GROUP:

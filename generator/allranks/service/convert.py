@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import (
-    compare,
-    experiment,
-    optimizationjob,
-    original,
-    registry,
-    torchrun,
-    torchx_dump,
-    trials,
-    value_comments,
-)
+from allranks.convert import original, registry
+from allranks.convert.chart_values import trials
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import documents_of
+from allranks.convert.kinds import experiment, optimizationjob, torchrun, torchx_dump
+from allranks.convert.reports import compare, value_comments
 from allranks.convert.slurm import job as slurm
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
@@ -40,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from allranks.cluster.interface import KubeClient
+    from allranks.convert.documents.document import Document, Manifest
     from allranks.convert.verdicts import Comments, Conversion
     from allranks.workspace.contents import Contents
 
@@ -82,7 +78,7 @@ def convert(
     _check_namespace(namespace)
     chart = chart or foreign_charts.ChartInput()
     scripts: list[Conversion] = []
-    documents: list[registry.Document] = []
+    documents: list[Document] = []
     remarks: dict[str, Comments] = {}
     chart.refuse_without(paths)
     for path in paths:
@@ -110,13 +106,13 @@ def convert(
             "--words are those behind a batch script's name, and no file is one",
             hint="leave them out, or name the script",
         )
-    runtime_documents: list[registry.Document] = []
+    runtime_documents: list[Document] = []
     for path in runtimes:
         runtime_documents += _documents_of(files.read(path), _source(path), remarks)
     references = cluster_runtimes.missing(documents, runtime_documents)
     if references and (kube_client := cluster()) is not None:
         runtime_documents += cluster_runtimes.read(kube_client, references, namespace)
-    context = registry.Context(
+    context = Context(
         runtimes=tuple(runtime_documents),
         namespace=namespace,
         entrypoint=entrypoint,
@@ -147,7 +143,7 @@ def _check_namespace(namespace: str) -> None:
 
 def _commented(
     conversion: Conversion,
-    documents: Sequence[registry.Document],
+    documents: Sequence[Document],
     remarks: Mapping[str, Comments],
 ) -> Conversion:
     """A conversion with the comments of its object, and of the runtime that this is laid over."""
@@ -161,7 +157,7 @@ def _commented(
 
 def _own_comments(
     conversion: Conversion,
-    documents: Iterable[registry.Document],
+    documents: Iterable[Document],
     remarks: Mapping[str, Comments],
 ) -> Comments:
     """The comments of a file that are about one of its objects: the first has those above it."""
@@ -172,7 +168,7 @@ def _own_comments(
     return {line: comment for line, comment in of_file.items() if first <= line < end}
 
 
-def values_of(documents: Iterable[registry.Document], context: registry.Context) -> registry.Result:
+def values_of(documents: Iterable[Document], context: Context) -> registry.Result:
     """The jobs among objects as values that `validate` takes.
 
     Args:
@@ -297,11 +293,9 @@ def as_sources(conversion: Conversion) -> Sources:
     return Sources(files=(name,), contents={name: dump.dump(conversion.values).encode()})
 
 
-def _documents_of(
-    data: bytes, source: str, remarks: dict[str, Comments]
-) -> Iterator[registry.Document]:
+def _documents_of(data: bytes, source: str, remarks: dict[str, Comments]) -> Iterator[Document]:
     """The objects of a file, whose comments are put beside those of others."""
-    yield from registry.documents_of(load.load_objects(data, source))
+    yield from documents_of(load.load_objects(data, source))
     remarks[source] = comments.comments_of(data.decode("utf-8-sig"))
 
 
@@ -398,7 +392,7 @@ class PodComparison:
 _ORIGIN_LINE = re.compile(r"# Values.* made of (\S+) (\S+?)(?: \(.*:([0-9]+)\))?\.?$")
 
 
-def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Document]:
+def _origin_jobs(values: str, jobs: list[Document]) -> list[Document]:
     """The job that a values file says in its first line that it was made of; [] for none."""
     try:
         with Path(values).open(encoding="utf-8") as file:
@@ -418,7 +412,7 @@ def _origin_jobs(values: str, jobs: list[registry.Document]) -> list[registry.Do
 
 
 # Searches, whose jobs are those of their trials: by kind, what makes the job of one.
-_SEARCHES: dict[str, Callable[[registry.Manifest, registry.Context], registry.Manifest]] = {
+_SEARCHES: dict[str, Callable[[Manifest, Context], Manifest]] = {
     "Experiment": experiment.trial,
     optimizationjob.KIND: optimizationjob.trial,
 }
@@ -450,7 +444,7 @@ def check(
     _check_namespace(namespace)
     chart = chart or foreign_charts.ChartInput()
     chart.refuse_without(paths)
-    documents: list[registry.Document] = []
+    documents: list[Document] = []
     for path in paths:
         if foreign_charts.is_chart(Path(path)):
             documents += foreign_charts.documents(path, chart, namespace)
@@ -462,9 +456,9 @@ def check(
                 "to compare with",
                 hint="`allranks render` shows the pods of its values",
             )
-        documents += registry.documents_of(load.load_objects(data, source))
+        documents += documents_of(load.load_objects(data, source))
     document = _checked_job(values, paths, documents)
-    context = registry.Context(documents=tuple(documents))
+    context = Context(documents=tuple(documents))
     sources, job = Sources((values,)), document.data
     if document.kind in _SEARCHES:
         own_context = context.seen_from(document)
@@ -493,9 +487,7 @@ def check(
     return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
 
 
-def _setup_of(
-    document: registry.Document, context: registry.Context, entrypoint: tuple[str, ...]
-) -> str:
+def _setup_of(document: Document, context: Context, entrypoint: tuple[str, ...]) -> str:
     """What of a job's command becomes setup; "" where it is not converted."""
     try:
         conversion = registry.convert_document(document, replace(context, entrypoint=entrypoint))
@@ -509,9 +501,7 @@ def _setup_in(values: str) -> str:
     return text(load.load(files.read_text(values), values).data, "setup")
 
 
-def _checked_job(
-    values: str, paths: tuple[str, ...], documents: list[registry.Document]
-) -> registry.Document:
+def _checked_job(values: str, paths: tuple[str, ...], documents: list[Document]) -> Document:
     """The job among objects that a values file is compared with."""
     candidates = [document for document in documents if registry.is_job(document)]
     jobs = [document for document in candidates if document.kind not in torchrun.QUEUE_KINDS]

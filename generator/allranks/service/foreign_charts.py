@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import registry
+from allranks.convert.documents.document import documents_of
 from allranks.errors import InputError, InvalidValues, TemplateError
 from allranks.values import files, merge, strvals
 from allranks.values.rules.names import nearest_name
@@ -19,6 +19,8 @@ from allranks.yamlio import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from allranks.convert.documents.document import Document
 
 _CHART = "Chart.yaml"
 # How a file that gzip has compressed begins.
@@ -85,7 +87,7 @@ def _is_tar(path: Path) -> bool:
         return False
 
 
-def documents(path: str, chart: ChartInput, namespace: str) -> Iterator[registry.Document]:
+def documents(path: str, chart: ChartInput, namespace: str) -> Iterator[Document]:
     """The objects of a chart, each with the template that it is made by for its file.
 
     Their lines are those of what `helm template` prints.
@@ -105,7 +107,7 @@ def documents(path: str, chart: ChartInput, namespace: str) -> Iterator[registry
         if match := _TEMPLATE.match(line):
             lines.append(number)
             templates.append(f"{path.rstrip('/')}/{match['template']} (rendered)")
-    for document in registry.documents_of(load.load_objects(rendered, path)):
+    for document in documents_of(load.load_objects(rendered, path)):
         template = templates[bisect.bisect_right(lines, document.line) - 1]
         yield replace(document, source=template)
 

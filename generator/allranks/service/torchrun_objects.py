@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import torchrun
+from allranks.convert.kinds import torchrun
 from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError, InvalidValues
 from allranks.service import queues as queues_service

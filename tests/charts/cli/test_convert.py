@@ -6,12 +6,16 @@ import gzip
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import original, registry
+from allranks.convert import original
+from allranks.convert.documents.document import documents_of
 from allranks.yamlio.load import load_objects
+
+if TYPE_CHECKING:
+    from allranks.convert.documents.document import Document
 
 pytestmark = pytest.mark.usefixtures("forked")
 
@@ -383,11 +387,11 @@ DIFFERENCES = {
 RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
 
 
-def jobs() -> list[tuple[registry.Document, list[dict[str, Any]]]]:
+def jobs() -> list[tuple[Document, list[dict[str, Any]]]]:
     """The jobs of our samples whose pods are known, with the runtimes beside them."""
     samples = []
     for path in sorted(DATA.glob("*.yaml")):
-        documents = registry.documents_of(load_objects(path.read_bytes(), path.name))
+        documents = documents_of(load_objects(path.read_bytes(), path.name))
         documents = list(documents)
         others = [item.data for item in documents]
         samples += [
@@ -402,7 +406,7 @@ def jobs() -> list[tuple[registry.Document, list[dict[str, Any]]]]:
     ("job", "others"), [pytest.param(*item, id=f"{item[0].kind}-{item[0].name}") for item in jobs()]
 )
 def test_a_converted_job_runs_the_same_pods(
-    cli: Any, job: registry.Document, others: list[dict[str, Any]]
+    cli: Any, job: Document, others: list[dict[str, Any]]
 ) -> None:
     """What the chart renders of a sample is what the sample's own controller makes of it."""
     items = {"apiVersion": "v1", "kind": "List", "items": [job.data, *others]}

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from allranks.convert import affinities, pytorch
-from allranks.convert.registry import Context
+from allranks.convert.documents.context import Context
+from allranks.convert.kinds import pytorch
+from allranks.convert.pods import affinities
 from allranks.convert.verdicts import Fields, Outcome
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

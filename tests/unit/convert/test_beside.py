@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from allranks.convert import registry
-from allranks.convert.registry import Context, Document
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document, documents_of
 from allranks.k8s import fields as k8s
 from allranks.yamlio.load import load_objects
 from tests import converted
@@ -20,7 +21,7 @@ def test_objects_beside_a_job() -> None:
     documents = [DOCUMENTS[name] for name in names]
     service = next(
         item
-        for item in registry.documents_of(
+        for item in documents_of(
             load_objects((DATA / "pytorchjob.yaml").read_bytes(), "pytorchjob.yaml")
         )
         if item.kind == "Service"

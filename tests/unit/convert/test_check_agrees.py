@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allranks.convert import compare, jobs, pods, references, registry
+from allranks.convert.documents.document import Document, documents_of
+from allranks.convert.jobs import job_program
+from allranks.convert.pods import pod_values
+from allranks.convert.programs import references
+from allranks.convert.reports import compare
 from allranks.convert.verdicts import Fields
 from allranks.errors import InputError
 from allranks.service import convert as service
@@ -28,7 +32,7 @@ def test_a_host_name_that_nothing_puts_in_is_not_said_to_be_read() -> None:
     """$(HOSTNAME) reaches the program as typed; $HOSTNAME of a shell is the pod's name."""
     for text, is_read in (("exec a '$(HOSTNAME)'", False), ("exec a $HOSTNAME", True)):
         fields = Fields({}, {"workload": "torchrun"})
-        jobs.note_host_name(fields, ("sh", "-c", text))
+        job_program.note_host_name(fields, ("sh", "-c", text))
         assert is_read == bool(fields.notes)
 
 
@@ -50,7 +54,7 @@ def test_of_two_jobs_of_one_name_the_one_of_the_line_is_compared(
     """The first line of a values file has the file and the line of its job."""
     file = tmp_path / "values.yaml"
     file.write_text(f"# Values made of PyTorchJob j ({line}).\n", encoding="utf-8")
-    documents = list(registry.documents_of(load_objects(_TWO, "m.yaml")))
+    documents = list(documents_of(load_objects(_TWO, "m.yaml")))
     if place is None:
         with pytest.raises(InputError, match="has 2 jobs"):
             service._checked_job(str(file), ("m.yaml",), documents)
@@ -62,16 +66,16 @@ def test_a_parameter_in_an_image_is_refused_as_one() -> None:
     """Nobody has written ${sweep.NAME}, and nothing is to be filled in first."""
     container = {"name": "c", "image": "i:${sweep.o}"}
     fields = Fields({"template": {"spec": {"containers": [container]}}})
-    pod = pods.read(fields, ("template",))
+    pod = pod_values.read(fields, ("template",))
     with pytest.raises(InputError, match="a parameter of the search stands in the image"):
-        jobs.check_image(fields, pod)
+        job_program.check_image(fields, pod)
 
 
 def test_a_queue_beside_its_job_is_not_the_job_that_is_compared() -> None:
     """It says something of the job's pods; alone it is looked at, and refused for its kind."""
     kinds = ("TorchrunQueue", "TorchrunJob")
     queue, job = (
-        registry.Document({"apiVersion": "torchrun.ai/v1", "kind": kind, "metadata": {"name": "a"}})
+        Document({"apiVersion": "torchrun.ai/v1", "kind": kind, "metadata": {"name": "a"}})
         for kind in kinds
     )
     assert job is service._checked_job("v.yaml", ("m.yaml",), [queue, job])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import commands, references
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, references
+from allranks.convert.programs.commands import Runner
 
 if TYPE_CHECKING:
     from pathlib import Path

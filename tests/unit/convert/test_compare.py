@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import compare, mpi_hosts, original, roles
+from allranks.convert import original
+from allranks.convert.jobs import mpi_hosts, roles
 from allranks.convert.original import mpi
+from allranks.convert.reports import compare
 
 
 def _release(container: dict[str, Any], role: str = "node") -> dict[str, Any]:

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from allranks.convert import registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document
 from allranks.convert.original import dlrover
-from allranks.convert.registry import Context, Document
 from allranks.convert.verdicts import Outcome
 from tests.converted import DATA, documents, lost, text_as_jobs
 

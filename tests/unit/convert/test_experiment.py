@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from allranks.convert import experiment
+from allranks.convert.kinds import experiment
 from tests.converted import DATA, lost, refusal, sample, text_as_jobs
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from allranks.convert import (
+from allranks.convert.inputs import unknown_fields
+from allranks.convert.kinds import (
     appdef,
     appwrapper,
     dlrover,
@@ -18,7 +19,6 @@ from allranks.convert import (
     mpi,
     mxnet,
     optimizationjob,
-    pods,
     pytorch,
     ranked,
     runtime_fields,
@@ -27,10 +27,11 @@ from allranks.convert import (
     trainjob,
     volcano,
 )
+from allranks.convert.pods import pod_values
 from allranks.convert.verdicts import FieldPath, Outcome, Rule, Rules
 
 FOLDER = Path(__file__).parents[2] / "data/convert/fields"
-POD_FIELDS = Path(pods.__file__).with_name("pod_fields.txt")
+POD_FIELDS = Path(unknown_fields.__file__).with_name("pod_fields.txt")
 TABLES: dict[str, tuple[Rule, ...]] = {
     "PyTorchJob": pytorch.FIELDS,
     "TFJob": tensorflow.FIELDS,
@@ -54,7 +55,7 @@ TABLES: dict[str, tuple[Rule, ...]] = {
     "TrainJob": trainjob.FIELDS,
     "TrainingRuntime": runtime_fields.FIELDS,
     "VolcanoJob": volcano.FIELDS,
-    "PodTemplateSpec": pods.FIELDS,
+    "PodTemplateSpec": pod_values.FIELDS,
 }
 # Fields that a template below another field has; the table of templates itself is walked whole.
 OF_TEMPLATE = ("metadata.labels.x", "spec.containers[].image", "spec.volumes[].name")

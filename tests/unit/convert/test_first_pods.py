@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import compare, first_pods, original
+from allranks.convert import original
+from allranks.convert.pods import first_pods
+from allranks.convert.reports import compare
 from tests.converted import documents, lost, refusal, text_as_jobs
 
 JOB = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.convert import image_demands
+from allranks.convert.chart_values import image_demands
 from tests.converted import text_as_jobs
 
 

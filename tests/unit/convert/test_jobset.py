@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.convert import finish
+from allranks.convert.chart_values import finish
 from allranks.convert.original import sets
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
 

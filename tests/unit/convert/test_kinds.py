@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import preparation, references, registry
-from allranks.convert.registry import Context, Document
+from allranks.convert import registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document, documents_of
+from allranks.convert.programs import preparation, references
 from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
@@ -904,7 +906,7 @@ def test_an_object_that_another_one_owns_is_no_job_of_its_own() -> None:
 def test_a_list_is_its_items() -> None:
     """Each has its own line."""
     text = "kind: List\nitems:\n- kind: A\n- kind: B\n  metadata: {name: b}\n"
-    documents = list(registry.documents_of(load_objects(text, "x.yaml")))
+    documents = list(documents_of(load_objects(text, "x.yaml")))
     assert [("A", "x.yaml:3"), ("B", "x.yaml:4")] == [(item.kind, item.where) for item in documents]
     assert 5 == documents[1].line_of(("metadata", "name"))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from allranks.convert import commands, local_ranks
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, local_ranks
+from allranks.convert.programs.commands import Runner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allranks.convert import registry
-from allranks.convert.registry import Context, Document
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document
 from allranks.convert.verdicts import Outcome
 from allranks.errors import AllranksError
 from tests.fuzz import manifests

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert import original, registry
+from allranks.convert.documents.context import Context
 from allranks.errors import InputError, InvalidValues
 from allranks.service import convert
 from tests.converted import documents, refusal, text_as_jobs
@@ -77,7 +78,7 @@ def test_a_runtime_of_the_option_is_taken_from_anywhere() -> None:
     """A person has named it; of several that of the job's namespace is the one."""
     for namespaces, image in ("a", "of-a"), ("ac", "of-c"):
         runtimes = tuple(documents("".join(map(_runtime, namespaces))))
-        context = registry.Context(runtimes=runtimes)
+        context = Context(runtimes=runtimes)
         (conversion,) = registry.convert_all(documents(_train_job("c")), context).conversions
         assert image == conversion.values["image"]["repository"]
 
@@ -92,7 +93,7 @@ def test_a_runtime_of_the_cluster_is_of_no_namespace() -> None:
 def test_the_chosen_namespace_says_which_runtime_a_job_of_none_has() -> None:
     """With -n b a job without a namespace goes to b, and to the runtime there."""
     text = _runtime("a") + _runtime("b") + _train_job("")
-    context = registry.Context(namespace="b")
+    context = Context(namespace="b")
     (conversion,) = registry.convert_all(documents(text), context).conversions
     assert "of-b" == conversion.values["image"]["repository"]
 
@@ -176,7 +177,7 @@ def test_jobs_that_come_into_one_namespace_under_one_name_are_said() -> None:
     """With -n the namespaces of two are one, which has a release of a name once."""
     text = _JOB + _JOB.replace("namespace: ml", "namespace: other")
     for namespace, is_noted in ("", False), ("new", True):
-        context = registry.Context(namespace=namespace)
+        context = Context(namespace=namespace)
         first, second = registry.convert_all(documents(text), context).conversions
         note = "PyTorchJob big of the namespace ml (job.yaml:2) has this name as well"
         assert is_noted == any(note in own for own in second.notes)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import pytorch
-from allranks.convert.registry import Context
+from allranks.convert.documents.context import Context
+from allranks.convert.kinds import pytorch
 from tests import converted
 from tests.converted import text_as_jobs
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import original, pytorch
-from allranks.convert.registry import Context
+from allranks.convert import original
+from allranks.convert.documents.context import Context
+from allranks.convert.kinds import pytorch
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
 from allranks.service import convert as service

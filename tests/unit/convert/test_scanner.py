@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 
 
 def _commands(text: str) -> dict[str, scanner.Command]:

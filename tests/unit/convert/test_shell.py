@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from allranks.convert import shell, shell_arguments
+from allranks.convert.programs import shell, shell_arguments
 
 COMMANDS = [
     ("a b c", [("a b c", "", 0)]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.convert import commands
+from allranks.convert.programs import commands
 
 _SOURCED = "source x\nrm -rf $OUT/tmp\ntorchrun t.py"
 _IN_RANK = "source x\nrm -rf $OUT/tmp\nexec python3 -u t.py"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allranks.convert import preparation, torchrun
+from allranks.convert.kinds import torchrun
+from allranks.convert.programs import preparation
 from allranks.convert.verdicts import Outcome, leaves
 from allranks.errors import InputError
 from allranks.names import QUEUE_CHART

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from allranks.convert import original, registry
-from allranks.convert.registry import Context, Document
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import Document
 from allranks.convert.verdicts import Conversion, Outcome
 from allranks.errors import InputError
 from allranks.k8s import fields as k8s

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import commands, compare, original, pytorch
-from allranks.convert.registry import Context
+from allranks.convert import original
+from allranks.convert.documents.context import Context
+from allranks.convert.kinds import pytorch
+from allranks.convert.programs import commands
+from allranks.convert.reports import compare
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.convert import reports
 from allranks.convert.original import trainjob
+from allranks.convert.reports import conversion_report
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 
@@ -469,9 +469,9 @@ def test_each_field_of_a_runtime_has_a_verdict() -> None:
 def test_a_report_has_the_fields_of_a_runtime() -> None:
     """As text, as Markdown and as JSON."""
     result = text_as_jobs(WHOLE_RUNTIME)
-    lines = "\n".join(reports.text(result, [""]))
+    lines = "\n".join(conversion_report.text(result, [""]))
     assert "ClusterTrainingRuntime r: 20 fields" in lines
     assert "spec.template.spec.coordinator.replicatedJob not carried" in lines
-    assert "## ClusterTrainingRuntime r" in reports.markdown(result)
-    [job] = reports.as_json(result, [""])["jobs"]
+    assert "## ClusterTrainingRuntime r" in conversion_report.markdown(result)
+    [job] = conversion_report.as_json(result, [""])["jobs"]
     assert 20 == len(job["runtime"]["fields"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from allranks.convert import pytorch
-from allranks.convert.registry import Context
+from allranks.convert.documents.context import Context
+from allranks.convert.kinds import pytorch
 from tests.converted import lost
 
 

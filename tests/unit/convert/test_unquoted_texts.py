@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from allranks.convert import compare, original, registry, search_spaces
-from allranks.convert.registry import Context
+from allranks.convert import original, registry
+from allranks.convert.documents.context import Context
+from allranks.convert.documents.document import documents_of
+from allranks.convert.kinds import search_spaces
+from allranks.convert.reports import compare
 from allranks.errors import InputError
 from allranks.yamlio.load import load_objects
+
+if TYPE_CHECKING:
+    from allranks.convert.documents.document import Document
 
 _JOB = """\
 apiVersion: kubeflow.org/v1
@@ -29,8 +35,8 @@ spec:
 _HERE = "spec.pytorchReplicaSpecs.Worker.template"
 
 
-def _documents(text: str) -> list[registry.Document]:
-    return list(registry.documents_of(load_objects(text, "m.yaml")))
+def _documents(text: str) -> list[Document]:
+    return list(documents_of(load_objects(text, "m.yaml")))
 
 
 def test_a_boolean_or_a_number_in_the_place_of_a_text_is_named() -> None:

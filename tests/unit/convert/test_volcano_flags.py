@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allranks.convert import volcano_flags
+from allranks.convert.kinds import volcano_flags
 from tests.converted import refusal, text_as_jobs
 
 

@@ -203,9 +203,9 @@ def _check(console: Console, check: PodComparison, report: str) -> bool:
             }
         )
     elif report == "md":
-        from allranks.convert import reports
+        from allranks.convert.reports import conversion_report
 
-        console.text(clean(reports.comparison(check.differences)))
+        console.text(clean(conversion_report.comparison(check.differences)))
     else:
         for item in check.differences:
             console.text(one_line(str(item)))
@@ -280,12 +280,12 @@ def _file_names(conversions: tuple[Conversion, ...]) -> list[str]:
 
 
 def _report(console: Console, result: Result, report: str, written: list[str]) -> None:
-    from allranks.convert import reports
+    from allranks.convert.reports import conversion_report
 
     if report == "json":
-        console.json(reports.as_json(result, written))
+        console.json(conversion_report.as_json(result, written))
     elif report == "md":
-        console.report(reports.markdown(result))
+        console.report(conversion_report.markdown(result))
     else:
-        for line in reports.text(result, written):
+        for line in conversion_report.text(result, written):
             console.note(one_line(line))

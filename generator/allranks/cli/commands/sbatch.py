@@ -136,8 +136,8 @@ def sbatch_command(
 
     from allranks.cli.commands.submit import Job, submit
     from allranks.cli.run_options import RunOptions
-    from allranks.convert import reports
     from allranks.convert.registry import Result
+    from allranks.convert.reports import conversion_report
     from allranks.service import convert
 
     words, rest = context.meta["slurm"]
@@ -154,7 +154,7 @@ def sbatch_command(
         include=workspace.include,
         lossy=lossy,
     )
-    for line in reports.text(Result((conversion,)), [""]):
+    for line in conversion_report.text(Result((conversion,)), [""]):
         console.note(line)
     if conversion.lost and not lossy:
         console.note("nothing was started; --lossy starts it all the same")

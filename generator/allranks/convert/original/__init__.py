@@ -10,13 +10,13 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import namespaces
+from allranks.convert.documents import namespaces
 from allranks.k8s.fields import items, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import appdef, appdef_names
+from allranks.convert.chart_values.trials import number
+from allranks.convert.documents import appdef_names
+from allranks.convert.kinds import appdef
 from allranks.convert.original import OriginalPod
-from allranks.convert.trials import number
 from allranks.k8s.fields import count, items, mapping, text, texts
 
 if TYPE_CHECKING:
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 

@@ -8,8 +8,8 @@ from allranks.convert import original
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
+    from allranks.convert.documents.document import Manifest
     from allranks.convert.original import OriginalPod
-    from allranks.convert.registry import Manifest
 
 
 def pods(manifest: Manifest) -> list[OriginalPod] | None:

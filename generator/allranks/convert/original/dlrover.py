@@ -12,7 +12,7 @@ from allranks.k8s.fields import items, mapping, text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 
 def pods(manifest: Manifest) -> list[OriginalPod]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import mpi_v1alpha1
-from allranks.convert.mpi_agents import KEY_FILE
-from allranks.convert.mpi_hosts import HOSTFILE
+from allranks.convert.jobs.mpi_agents import KEY_FILE
+from allranks.convert.jobs.mpi_hosts import HOSTFILE
+from allranks.convert.kinds import mpi_v1alpha1
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -22,7 +22,7 @@ from allranks.convert.verdicts import Fields
 from allranks.k8s.fields import count, items, mapping
 
 if TYPE_CHECKING:
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 
 def pods(manifest: Manifest) -> list[OriginalPod]:

@@ -15,7 +15,7 @@ from allranks.convert.original.templates import (
 from allranks.k8s.fields import count, items, mapping, text
 
 if TYPE_CHECKING:
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _PORT = 9091
 _OLD_PORT = 9000

@@ -14,7 +14,7 @@ from allranks.k8s.fields import mapping
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _PORT = 23456
 

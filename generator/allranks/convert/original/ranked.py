@@ -8,7 +8,7 @@ from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import main, name_of, replica_specs
 
 if TYPE_CHECKING:
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _KEYS = {
     "XGBoostJob": "xgbReplicaSpecs",

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import commands, first_pods, podsets, volcano_flags
+from allranks.convert.kinds import volcano_flags
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
@@ -28,12 +28,14 @@ from allranks.convert.original.templates import (
     pod_template,
     replica_count,
 )
+from allranks.convert.pods import first_pods, podsets
+from allranks.convert.programs import commands
 from allranks.k8s.fields import at, items, mapping, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _INDEX = "JOB_COMPLETION_INDEX"
 _ROLES = ("chief", "ps", "worker", "evaluator", "scheduler", "server")

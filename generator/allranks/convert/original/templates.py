@@ -10,7 +10,7 @@ from allranks.values.merge import copy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 
 def name_of(manifest: Manifest) -> str:

@@ -20,7 +20,7 @@ from allranks.convert.original.templates import (
 from allranks.k8s.fields import items
 
 if TYPE_CHECKING:
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _PORT = 2222
 _ROLES = {"master": "chief", "eval": "evaluator"}

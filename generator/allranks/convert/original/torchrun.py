@@ -13,7 +13,7 @@ from allranks.k8s.fields import count, items, mapping, text, texts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _GPU = "nvidia.com/gpu"
 _SHORT = ("gpu", "gpus")  # what two dialects call it

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert import runtimes
+from allranks.convert.kinds import runtimes
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import name_of, pod_template
 from allranks.k8s import quantity
@@ -20,7 +20,7 @@ from allranks.values.merge import copy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from allranks.convert.registry import Manifest
+    from allranks.convert.documents.document import Manifest
 
 _PORT = "29500"
 _BY_NAME = ("volumes", "initContainers", "containers", "env", "volumeMounts", "imagePullSecrets")

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import finish, image_demands
+from allranks.convert.chart_values import finish, image_demands
 from allranks.convert.slurm import (
     arrays,
     blanks,

@@ -12,8 +12,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import scanner
-from allranks.convert.image_names import ENDING_OF_FILE
+from allranks.convert.pods.image_names import ENDING_OF_FILE
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.text import (
     demands,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import job
 from allranks.convert.slurm.batch_script.text import assignment_lists
 

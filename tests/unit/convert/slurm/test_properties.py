@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allranks.convert import finish, scanner
+from allranks.convert.chart_values import finish
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import job, options
 from allranks.convert.slurm.batch_script.text import here_documents
 from allranks.errors import InputError

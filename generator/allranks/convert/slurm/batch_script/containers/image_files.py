@@ -9,13 +9,13 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.image_names import ENDING_OF_FILE
+from allranks.convert.pods.image_names import ENDING_OF_FILE
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 _TESTS = ("[", "test")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.image_names import is_repository
+from allranks.convert.pods.image_names import is_repository
 from allranks.convert.slurm.batch_script.text import shell_text
 from allranks.convert.slurm.batch_script.text.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict

@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.humanize import plural
@@ -14,7 +14,7 @@ from allranks.humanize import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body
 

@@ -10,15 +10,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.image_names import ENDING_OF_FILE
+from allranks.convert.pods.image_names import ENDING_OF_FILE
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import demands, sent_folder, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 

@@ -14,7 +14,7 @@ from allranks.workspace import ignore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 

@@ -10,14 +10,14 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
 
 _NUMBER = r"\$(?:SLURM_(?:ARRAY_)?JOB_?ID\b|\{SLURM_(?:ARRAY_)?JOB_?ID(?::?-[^{}]*)?\})"

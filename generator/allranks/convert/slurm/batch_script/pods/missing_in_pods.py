@@ -11,8 +11,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.image_names import ENDING_OF_FILE
+from allranks.convert.pods.image_names import ENDING_OF_FILE
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers.images import OF_FILE
 from allranks.convert.slurm.batch_script.pods import (
     chosen_gpus,

@@ -11,7 +11,7 @@ from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
 
 _OUTPUT_IS_LOG = (

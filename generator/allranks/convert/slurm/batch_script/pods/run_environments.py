@@ -10,7 +10,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import (
     environments,
     sent_folder,
@@ -20,7 +20,7 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 

@@ -9,13 +9,13 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allranks.convert import preparation, scanner
+from allranks.convert.programs import preparation, scanner
 from allranks.convert.slurm.batch_script.text import sent_folder, started_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.pods import folders_above
 from allranks.convert.slurm.batch_script.text import environments, started_words, words
 from allranks.convert.verdicts import Outcome, Verdict

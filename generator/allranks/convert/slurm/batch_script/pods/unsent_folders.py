@@ -16,7 +16,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 from allranks.workspace import ignore
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 

@@ -9,13 +9,13 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 from allranks.workspace import secrets
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
 
 NOT_SENT = (

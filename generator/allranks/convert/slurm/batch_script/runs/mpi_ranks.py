@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, references
+from allranks.convert.programs import commands, references
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.setup import left_out, node_files
 from allranks.convert.slurm.batch_script.steps import mpirun
@@ -16,7 +16,7 @@ from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Token
+    from allranks.convert.programs.scanner import Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables

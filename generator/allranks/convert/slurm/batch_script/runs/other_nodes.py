@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.setup import setup_lines
 from allranks.convert.slurm.batch_script.steps import step_search
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, words

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, preparation, scanner
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, preparation, scanner
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm.batch_script.runs import evaluated_variables
 from allranks.convert.slurm.batch_script.setup import (
     inner_setup,
@@ -29,7 +29,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.commands import Runner
+from allranks.convert.programs.commands import Runner
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert import commands
+    from allranks.convert.programs import commands
     from allranks.convert.slurm.batch_script.text.script_reading import Body, Step
 
 _OPTION = "--tag-output"  # Open MPI's

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, deepspeed_words, references, scanner
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, deepspeed_words, references, scanner
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks, openmp_threads
 from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps

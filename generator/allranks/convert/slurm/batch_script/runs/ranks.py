@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, preparation, references, scanner, shell_arguments
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, preparation, references, scanner, shell_arguments
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import (
@@ -44,7 +44,7 @@ from allranks.convert.verdicts import Outcome
 from allranks.humanize import plural
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,

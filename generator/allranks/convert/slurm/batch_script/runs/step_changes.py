@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert import commands
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs import commands
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
 

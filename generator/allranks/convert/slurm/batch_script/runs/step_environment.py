@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import env_words
+from allranks.convert.programs import env_words
 from allranks.convert.slurm.batch_script.setup import exports
 from allranks.convert.slurm.batch_script.setup.left_out import MEETING
 from allranks.convert.slurm.batch_script.text import words

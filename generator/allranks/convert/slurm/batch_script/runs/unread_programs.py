@@ -10,7 +10,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.runs import presumed_programs
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search
 from allranks.convert.slurm.batch_script.text import shell_text, started_words, words

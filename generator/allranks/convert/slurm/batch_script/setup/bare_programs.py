@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.setup import working_folder
@@ -18,7 +18,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 # A variable that an option of a container gives it as it is.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.setup import traps
 from allranks.convert.slurm.batch_script.steps import behind_step
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body
 

@@ -16,7 +16,7 @@ from allranks.convert.slurm.batch_script.text import node_names, shell_text, wor
 from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 # Names of the launcher's that count ranks.

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers import singularity_environment
 from allranks.convert.slurm.batch_script.text import environments, shell_text, substitutions, words
 from allranks.convert.verdicts import Outcome
@@ -14,7 +14,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 _PROGRAMS = frozenset({"nvidia-smi", "rocm-smi", "amd-smi"})

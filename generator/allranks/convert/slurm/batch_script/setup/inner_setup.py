@@ -6,13 +6,13 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.setup import setup_edits, setup_lines
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement, Token
+    from allranks.convert.programs.scanner import Command, Statement, Token
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 

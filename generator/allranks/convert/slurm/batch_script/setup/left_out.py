@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers import image_files
 from allranks.convert.slurm.batch_script.pods import chosen_gpus, missing_in_pods
 from allranks.convert.slurm.batch_script.setup import (
@@ -37,7 +37,7 @@ from allranks.humanize import list_some
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,

@@ -9,7 +9,7 @@ from allranks.convert.slurm.batch_script.text import node_names, shell_text, wor
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 _FIRST = r"(?:\|\s*(?:head\s+-(?:n\s*)?1|sed\s+-n\s+[\"']?1p[\"']?)\s*)?"

@@ -16,7 +16,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 

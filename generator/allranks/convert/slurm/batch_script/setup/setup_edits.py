@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
 
 MODULES = ("module", "ml")
 WHERE_MODULES = "! command -v {} >/dev/null || "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
 
 _SWITCH = re.compile(r"^\s*set (?:[-+]\w+ )*?([-+])[a-df-zA-Z]*e", re.MULTILINE)
 _DENIED = re.compile(r"(?:^|[\s;&|])!\s[^;&|\n]*$")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 FOR_ALL = "set -a  # the command reads these variables, too\n"

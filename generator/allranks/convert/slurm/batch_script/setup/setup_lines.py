@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, scanner
+from allranks.convert.programs import commands, scanner
 from allranks.convert.slurm.batch_script.pods import (
     missing_in_pods,
     pod_rights,
@@ -45,7 +45,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,

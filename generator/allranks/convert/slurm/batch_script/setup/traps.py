@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.steps import behind_step
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
 
 _TERM = "a pod's ranks get SIGTERM themselves: let the program handle it"
 _AT_THE_END = "the shell of setup ends before the ranks do: make what it runs a run of its own"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import variable_files
 from allranks.convert.slurm.batch_script.setup import early_reads, required_variables
@@ -22,7 +22,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from allranks.convert.scanner import Command, Token
+    from allranks.convert.programs.scanner import Command, Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import sent_folder, shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.workspace import ignore
@@ -14,7 +14,7 @@ from allranks.workspace import ignore
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables

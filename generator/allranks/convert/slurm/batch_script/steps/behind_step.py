@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
@@ -16,7 +16,7 @@ from allranks.humanize import list_some
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,

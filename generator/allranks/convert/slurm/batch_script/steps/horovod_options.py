@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allranks.convert import option_words
+from allranks.convert.programs import option_words
 
 # Names in full, and those that are short.
 _WITH_VALUE = frozenset(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import deepspeed_words, scanner
+from allranks.convert.programs import deepspeed_words, scanner
 from allranks.convert.slurm.batch_script.steps import mpirun
 from allranks.convert.slurm.batch_script.text import words
 

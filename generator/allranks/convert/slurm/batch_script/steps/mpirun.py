@@ -6,8 +6,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
-from allranks.convert.mpi_hosts import HOSTFILE
+from allranks.convert.jobs.mpi_hosts import HOSTFILE
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.steps import horovod_options
 from allranks.convert.slurm.batch_script.text import words
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
 
 _INPUT = frozenset({"<", "<<", "<<<", "<<-", "<&"})

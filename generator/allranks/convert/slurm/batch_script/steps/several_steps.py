@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import commands, references, scanner
-from allranks.convert.commands import Runner
+from allranks.convert.programs import commands, references, scanner
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm.batch_script.steps import mpirun, step_search
 from allranks.convert.slurm.batch_script.text import shell_text, shell_variables, words
 from allranks.humanize import list_some, plural
@@ -19,7 +19,7 @@ from allranks.humanize import list_some, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import options, sizes
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.steps import launcher_hosts, mpirun
@@ -17,7 +17,7 @@ from allranks.convert.slurm.batch_script.text.script_reading import Evaluated, S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, StepDetails
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables

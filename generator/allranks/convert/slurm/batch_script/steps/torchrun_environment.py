@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner, torchrun_words
+from allranks.convert.programs import scanner, torchrun_words
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:

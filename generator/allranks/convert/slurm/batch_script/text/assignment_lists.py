@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.slurm.batch_script.text import shell_text, substitutions, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement, Token
+    from allranks.convert.programs.scanner import Command, Statement, Token
 
 _DECLARING = ("export", "declare", "typeset", "readonly")
 _OPTION = re.compile(r"[-+][A-Za-z]+")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import environment_runners, scanner
+from allranks.convert.programs import environment_runners, scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
 
 _OF_CONDA = frozenset({"conda", "mamba", "micromamba"})
 _MAKING = (["create"], ["env", "create"])

@@ -6,11 +6,11 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
 
 _NUMBERED = re.compile(r"\$\{?([1-9])")
 

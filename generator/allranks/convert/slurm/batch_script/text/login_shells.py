@@ -11,14 +11,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allranks.convert.scanner import Command, Token
+    from allranks.convert.programs.scanner import Command, Token
     from allranks.convert.slurm.batch_script.text.script import Script
 
 NO_LOGIN = (

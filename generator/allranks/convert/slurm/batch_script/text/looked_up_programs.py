@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
 
 LOOK = re.compile(
     r"(?:command[ \t]+-[vV]|which|hash|type(?:[ \t]+-\w+)?|declare[ \t]+-[fF])"

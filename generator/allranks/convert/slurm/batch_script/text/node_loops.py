@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import node_names, shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
 
 WHY = "it only prints the nodes that Slurm names, and a pod has none of them"

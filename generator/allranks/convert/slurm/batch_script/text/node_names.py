@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
 
 # The question.
 QUESTION = r"\bscontrol\s+show\s+hostnames?\b"

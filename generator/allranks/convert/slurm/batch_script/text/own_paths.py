@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, unreached_lines, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Statement
+    from allranks.convert.programs.scanner import Statement
     from allranks.convert.slurm.batch_script.text.script import Script
 
 # A test that is true in each job, with others that must be.

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import blanks
 from allranks.convert.slurm.batch_script.text import assignment_lists, shell_text, words
 
 if TYPE_CHECKING:
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
 
 # What begins a here-document, with the word that ends it: `<<'__END__'`.

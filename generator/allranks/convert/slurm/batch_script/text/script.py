@@ -14,7 +14,7 @@ from allranks.errors import InvalidValues, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.options import Setting
     from allranks.convert.slurm.sizes import Size
     from allranks.workspace.contents import Contents

@@ -11,7 +11,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
     from allranks.convert.slurm.options import Setting

@@ -11,7 +11,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
 
 # What a shell ends at by the letters of its `set`; P is pipefail.
 _ENDINGS = {"u": "an unset variable", "P": "what fails within a pipe"}

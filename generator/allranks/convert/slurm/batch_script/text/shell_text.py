@@ -8,13 +8,13 @@ import warnings
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, scanner
+from allranks.convert.programs import commands, scanner
 from allranks.convert.slurm.batch_script.text import first_node, node_names, substitutions, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 _HEAD = re.compile(r"\s*(?:#|$)")  # a comment, or nothing

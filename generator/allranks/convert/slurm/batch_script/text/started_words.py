@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.options import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from allranks.convert.scanner import Command
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 

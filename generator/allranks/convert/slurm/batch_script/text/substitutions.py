@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 
 # `$((` begins a sum, in which commands may stand.
 _SIGN = re.compile(r"\$\((?!\()|`")

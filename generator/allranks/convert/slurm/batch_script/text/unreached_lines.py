@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert import scanner
+from allranks.convert.programs import scanner
 from allranks.convert.slurm import options
 from allranks.convert.slurm.batch_script.text import parsing, shell_text, words
 from allranks.convert.verdicts import Outcome, Verdict
@@ -19,7 +19,7 @@ from allranks.convert.verdicts import Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from allranks.convert.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert import commands, env_words, environment_runners, scanner
+from allranks.convert.programs import commands, env_words, environment_runners, scanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Pod templates of other projects: taken apart, and as values."""

@@ -1,0 +1,166 @@
+"""The report of a conversion: what became of each field, as text, Markdown or data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from allranks.convert.verdicts import Outcome, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from allranks.convert.registry import Result
+    from allranks.convert.reports.compare import Difference
+    from allranks.convert.verdicts import Conversion, FieldPath, Verdict
+
+
+def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
+    """Texts for a person, of a line each: the counts, and all that is not carried as it is.
+
+    What stands in them of the object may hold line ends, which whoever prints them makes visible.
+
+    Args:
+        result: the conversions.
+        paths: the file of each; "" where its values went to standard output.
+    """
+    for conversion, path in zip(result.conversions, paths, strict=True):
+        yield conversion.summary() + (f" ({path})" if path else "")
+        yield from _lines(conversion)
+        if conversion.runtime is not None:
+            yield conversion.runtime.summary()
+            yield from _lines(conversion.runtime)
+        yield from conversion.notes
+    for item in result.beside:
+        yield str(item)
+
+
+def _lines(conversion: Conversion) -> Iterator[str]:
+    """A line for each field, or for neighbours that say the same, that is not carried as it is."""
+    for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
+        if verdict.to != "workload":
+            yield _line(conversion, verdict)
+
+
+def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts with those of neighbours that say the same put into that of what they stand in.
+
+    Args:
+        verdicts: in the order of the object.
+    """
+    groups: list[Verdict] = []
+    for verdict in verdicts:
+        last = groups[-1] if groups else None
+        if last is not None and _says_the_same(last, verdict):
+            keys = _above(last.keys, verdict.keys)
+            groups[-1] = replace(last, path=dotted(keys), keys=keys)
+        else:
+            groups.append(verdict)
+    return groups
+
+
+def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
+    above = _above(verdict.keys, other.keys)
+    # Within what the first stands in, and no higher.
+    is_near = len(above) > 1 and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
+    is_near = is_near and len(other.keys) - len(above) <= 1 + (len(above) == len(verdict.keys))
+    words = (verdict.outcome, verdict.to, verdict.why)
+    return is_near and words == (other.outcome, other.to, other.why)
+
+
+def _above(path: FieldPath, other: FieldPath) -> FieldPath:
+    """The path that both stand in."""
+    depth = next(
+        (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b),
+        min(len(path), len(other)),
+    )
+    return path[:depth]
+
+
+def _line(conversion: Conversion, verdict: Verdict) -> str:
+    where = conversion.where(verdict)
+    shown = replace(verdict, path=_path(conversion, verdict))
+    return f"{where}: {shown}" if where else str(shown)
+
+
+_NUMBERED = re.compile(r"(?P<path>.+) \(\d+\)", re.DOTALL)
+
+
+def _path(conversion: Conversion, verdict: Verdict) -> str:
+    """A field as its source has it: a number behind it keeps two verdicts of one apart."""
+    match = _NUMBERED.fullmatch(verdict.path)
+    if match is None or all(other.path != match["path"] for other in conversion.verdicts):
+        return verdict.path
+    return match["path"]
+
+
+def markdown(result: Result) -> str:
+    """A document: a table of fields for each job, and a list of the objects beside them."""
+    parts = []
+    for conversion in result.conversions:
+        notes = "".join(f"\n- {_on_one_line(note)}" for note in conversion.notes)
+        parts.append(_table(conversion) + (f"{notes}\n" if notes else ""))
+        if conversion.runtime is not None:
+            parts.append(_table(conversion.runtime))
+    if result.beside:
+        items = "\n".join(f"- {_cell(str(item))}" for item in result.beside)
+        parts.append(f"## Objects beside the jobs\n\n{items}\n")
+    return "\n".join(parts)
+
+
+def _table(conversion: Conversion) -> str:
+    """A section with a table of an object's fields."""
+    rows = "\n".join(
+        f"| `{_cell(_path(conversion, verdict))}` | {verdict.outcome} | {_code(verdict.to)} "
+        f"| {_cell(verdict.why)} | {verdict.line or ''} |"
+        for verdict in conversion.verdicts
+    )
+    title = _on_one_line(f"{conversion.kind} {conversion.name}")
+    return (
+        f"## {title}\n\n{_on_one_line(conversion.summary())}.\n\n"
+        f"| field | outcome | value | why | line |\n| --- | --- | --- | --- | --- |\n{rows}\n"
+    )
+
+
+def _code(value: str) -> str:
+    return f"`{_cell(value)}`" if value else ""
+
+
+def _cell(value: str) -> str:
+    return _on_one_line(value.replace("|", "\\|"))
+
+
+def _on_one_line(text: str) -> str:
+    """A text of which no part begins a row, a heading or an item of its own."""
+    return " ".join(text.split())
+
+
+def comparison(differences: Sequence[Difference]) -> str:
+    """A Markdown table of what two kinds of pods do not have alike.
+
+    Args:
+        differences: what differs, in the order of the rows.
+    """
+    rows = "".join(
+        f"| {' | '.join(map(_cell, (item.role, item.setting, item.theirs, item.ours)))} |\n"
+        for item in differences
+    )
+    return f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip()
+
+
+def as_json(result: Result, paths: Sequence[str]) -> dict[str, Any]:
+    """The report as data, with the values.
+
+    Args:
+        result: the conversions.
+        paths: the file of each; "" for none.
+    """
+    return {
+        "ok": result.is_whole,
+        "jobs": [
+            {**conversion.as_dict(), "file": path}
+            for conversion, path in zip(result.conversions, paths, strict=True)
+        ],
+        "beside": [item.as_dict() for item in result.beside],
+    }
