@@ -727,9 +727,15 @@ def end_on_sigterm(settings):
 
 
 def idle():
-    """Wait to be told to stop; the default action would not end a container's first process."""
-    while True:
-        signal.pause()
+    """Wait to be told to stop, and end with 0, however early a SIGTERM comes from here on.
+
+    It is held back and asked for: a handler would run between two lines of Python alone, so that
+    one that comes just before the wait begins would be heard with the next signal, if ever.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    say("this rank has finished its training; waiting to be deleted")
+    signal.sigwait({signal.SIGTERM})
+    sys.exit(0)
 
 
 def main(argv):
@@ -751,10 +757,8 @@ def main(argv):
 def meet_and_train(settings, argv):
     """Wait for rank 0, train, and return the exit code of this launcher."""
     if settings.marker and Path(settings.marker).exists():
-        say("this rank has finished its training; waiting to be deleted")
         if settings.follower:
             settings.follower.finish()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         idle()
     record(settings, "")  # a start after a failure has nothing to report yet
     set_defaults(os.environ)
