@@ -13,8 +13,6 @@ import grimp
 import pytest
 
 PROGRAMS = ("allranks", "allranks_operator")
-# By module, what it needs for a type alone although that needs it: a circle that is still there.
-EXCEPTIONS = {"allranks.convert.inputs.related_objects": frozenset({"allranks.convert.registry"})}
 
 
 @cache
@@ -24,14 +22,6 @@ def imports() -> dict[str, frozenset[str]]:
     return {
         module: frozenset(graph.find_modules_directly_imported_by(module))
         for module in graph.modules
-    }
-
-
-def import_edges() -> dict[str, set[str]]:
-    """The same without the exceptions."""
-    return {
-        module: set(imported - EXCEPTIONS.get(module, frozenset()))
-        for module, imported in imports().items()
     }
 
 
@@ -52,7 +42,7 @@ def packages() -> list[str]:
 
 def test_no_module_comes_back_to_itself() -> None:
     """However late a function imports it: who moves such an import to the top must be able to."""
-    assert [] == circle(import_edges())
+    assert [] == circle({module: set(imported) for module, imported in imports().items()})
 
 
 @pytest.mark.parametrize("package", packages())
@@ -60,7 +50,7 @@ def test_no_neighbours_in_a_package_need_each_other(package: str) -> None:
     """Of two modules or packages side by side, one can be read without the other."""
     prefix = f"{package}."
     edges: dict[str, set[str]] = {}
-    for module, imported in import_edges().items():
+    for module, imported in imports().items():
         if not module.startswith(prefix):
             continue
         source = module.removeprefix(prefix).split(".")[0]
@@ -69,9 +59,3 @@ def test_no_neighbours_in_a_package_need_each_other(package: str) -> None:
         }
         edges.setdefault(source, set()).update(targets - {source})
     assert [] == circle(edges)
-
-
-def test_each_exception_is_needed() -> None:
-    """One whose circle is gone goes, too."""
-    for module, exceptions in EXCEPTIONS.items():
-        assert exceptions <= imports()[module]

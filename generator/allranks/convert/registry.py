@@ -22,6 +22,8 @@ from allranks.convert.inputs import (
     master_services,
     misspelt_keys,
     operator_containers,
+    pod_counts,
+    pod_shapes,
     related_objects,
     same_names,
     unknown_fields,
@@ -214,6 +216,8 @@ def convert_document(document: Document, context: Context) -> Conversion:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
     unquoted_names.refuse(document.data)
+    pod_counts.refuse(document.data)
+    pod_shapes.refuse(document.data)
     manifest = unknown_fields.without(document.data)
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)
@@ -357,4 +361,10 @@ def _hint(others: list[Document]) -> str:
                 "write it as one"
             )
     kinds = sorted({kind for _, kind in KINDS})
+    slips = (
+        (document.kind, misspelt_keys.nearest_word(document.kind, kinds)) for document in others
+    )
+    for kind, near in slips:
+        if near:
+            return f"there is {kind}: did you mean {near}?"
     return f"give a manifest with one of: {', '.join(kinds)}"

@@ -325,6 +325,7 @@ class Fields:
         notes: what a person should know besides, as sentences.
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
+        repeats: by the path of a value, fields of other pods that say the same.
         runtime: the object over which this one is laid, with the origins of its own; None for none.
     """
 
@@ -335,6 +336,7 @@ class Fields:
     notes: list[str] = field(default_factory=list)
     beside: list[Beside] = field(default_factory=list)
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
+    repeats: dict[FieldPath, list[FieldPath]] = field(default_factory=dict)
     runtime: Conversion | None = None
     _verdicts: dict[FieldPath, Verdict] = field(default_factory=dict)
     _no_numbers: set[FieldPath] = field(default_factory=set)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allranks.convert.inputs import unknown_fields
+from allranks.convert.inputs import pod_fields
 from allranks.convert.kinds import (
     appdef,
     appwrapper,
@@ -31,7 +31,7 @@ from allranks.convert.pods import pod_values
 from allranks.convert.verdicts import FieldPath, Outcome, Rule, Rules
 
 FOLDER = Path(__file__).parents[2] / "data/convert/fields"
-POD_FIELDS = Path(unknown_fields.__file__).with_name("pod_fields.txt")
+POD_FIELDS = Path(pod_fields.__file__).with_name("pod_fields.txt")
 TABLES: dict[str, tuple[Rule, ...]] = {
     "PyTorchJob": pytorch.FIELDS,
     "TFJob": tensorflow.FIELDS,

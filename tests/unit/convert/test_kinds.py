@@ -1055,7 +1055,8 @@ spec:
 @pytest.mark.parametrize("policy", ["None", "Running", "All"])
 def test_what_becomes_of_workers_is_carried(policy: str) -> None:
     """The chart has the same policies, by which workers stay, or end with the run."""
-    [conversion] = text_as_jobs(_MPIJOB.replace("POLICY", policy)).conversions
+    text = _MPIJOB.replace("POLICY", policy).replace("PORT", "{containerPort: 1}")
+    [conversion] = text_as_jobs(text).conversions
     [verdict] = [own for own in conversion.verdicts if own.path.endswith("cleanPodPolicy")]
     assert (verdict.outcome, verdict.to) == (Outcome.CARRIED, "mpi.cleanPodPolicy")
     assert conversion.values["mpi"]["cleanPodPolicy"] == policy

@@ -61,18 +61,6 @@ def test_comments_stay_with_their_values(tmp_path: Path) -> None:
     assert not any(line.endswith("# b']") and line.startswith("#") for line in values)
 
 
-def test_mounts_that_are_no_list_are_said() -> None:
-    """Those of a container beside the program, where a volume is the shared memory of its pods."""
-    shm = "{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}"
-    mounted = "command: [python, t.py], volumeMounts: [{name: shm, mountPath: /dev/shm}]}"
-    conversion = convert(
-        ("command: [python, t.py]}", f"{mounted}, {{name: side, image: y, volumeMounts: 7}}"),
-        ("{spec: {", f"{{spec: {{volumes: [{shm}], "),
-    )
-    assert "1Gi" == conversion.values["shm"]["size"]
-    assert any(path.endswith("containers[1].volumeMounts") for path in converted.lost(conversion))
-
-
 @pytest.mark.parametrize("name", ["[a]", "{a: b}"])
 def test_a_mount_whose_name_is_no_text_is_said(name: str) -> None:
     """There is no volume of that name, whatever it is."""
@@ -254,15 +242,6 @@ def test_a_file_of_shell_that_sbatch_takes_not_is_named_as_that(tmp_path: Path, 
     (tmp_path / "a.sh").write_text(text)
     with pytest.raises(InputError, match="no batch script"):
         service.convert([str(tmp_path / "a.sh")])
-
-
-def test_a_mount_behind_what_is_none_is_said_at_its_place() -> None:
-    """A text among the mounts moved those behind it, and the last had no place."""
-    mounts = "volumeMounts: [x, {name: gone, mountPath: /data}]"
-    conversion = convert(("command: [python, t.py]", f"command: [python, /data/t.py], {mounts}"))
-    path = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].volumeMounts[1].mountPath"
-    why = {verdict.path: verdict.why for verdict in conversion.lost}[path]
-    assert "reads /data" in why
 
 
 def test_a_second_volume_of_the_name_of_shared_memory_is_lost() -> None:

@@ -43,6 +43,7 @@ spec: {tfReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [
     ("text", "key", "slip"),
     [
         (_JOB, "image", "imagee"),
+        (_JOB, "image", "imag"),
         (_JOB, "command", "comand"),
         (_JOB, "containers", "container"),
         (_JOB, "template", "tempalte"),

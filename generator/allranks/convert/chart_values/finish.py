@@ -253,9 +253,15 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
         value = Fields(fields.values).get(*own[:length])
         within = same_place(value, fields.get(*source), own[length:])
         sources = [source if within is None else (*source, *within)]
+    repeats = [
+        source
+        for to, others in fields.repeats.items()
+        if place_of(fields.values, to)[: len(own)] == own
+        for source in others
+    ]
     _remove(fields.values, own)
     present = [source for source in sources if fields.has(*source)]
-    for source in present:
+    for source in (*present, *repeats):
         fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
     if not present:
         fields.note(f"{dotted(own)} is left out: {problem.message}")

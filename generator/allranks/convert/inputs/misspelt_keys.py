@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.inputs import unknown_fields
+from allranks.convert.inputs import pod_fields
+from allranks.convert.verdicts import dotted
+from allranks.errors import InputError
 from allranks.schema.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from allranks.convert.verdicts import FieldPath
     from allranks.errors import Problem
 
+# parallelTrialCount is no misspelt maxTrialCount, of which it has 0.71.
+_LIKE = 0.75
 # What stands beside other keys of an object, and is none of them misspelt.
 _OF_OBJECTS = {"apiVersion", "kind", "metadata", "spec", "status", "namespace", "generateName"}
 
@@ -29,6 +36,54 @@ def question(node: Any, *missing: str) -> str:
     return _question_of(*_slip(node, missing))
 
 
+def refuse_other_roles(
+    kind: str, specs: Any, path: FieldPath, roles: Sequence[str], *, any_case: bool = False
+) -> None:
+    """Refuse a role that is no role of a kind, and like one: ``Workr``.
+
+    Args:
+        kind: the kind.
+        specs: the roles of an object, by their names.
+        path: where they stand.
+        roles: the names that roles of the kind have.
+        any_case: whether these are read without regard to case.
+
+    Raises:
+        InputError: there is one.
+    """
+    own = specs if isinstance(specs, dict) else {}
+    known = {*roles, *(role.lower() for role in roles if any_case)}
+    names = {str(key): str(key).lower() if any_case else str(key) for key in own}
+    absent = [
+        role for role in roles if (role.lower() if any_case else role) not in {*names.values()}
+    ]
+    for key, name in names.items():
+        near = "" if name in known else nearest_word(key, absent)
+        if near:
+            raise InputError(
+                f"{key} is no role of a {kind}",
+                path=dotted((*path, key)),
+                hint=_question_of(str(key), near),
+            )
+
+
+def nearest_word(word: str, words: Sequence[str]) -> str:
+    """The word that another is meant to be, of which most is the same; "" for none."""
+    near = nearest(word, [*words])
+    return near if near and _likeness(word, near) >= _LIKE else ""
+
+
+def nearest_or_all(word: Any, allowed: Sequence[str]) -> str:
+    """What to write in the place of a word that is none of those that are allowed.
+
+    Args:
+        word: what is given; None for nothing.
+        allowed: the words, of which there are few, and two at least.
+    """
+    near = nearest(word, [*allowed]) if isinstance(word, str) else ""
+    return f"did you mean {near}?" if near else f"write {', '.join(allowed[:-1])} or {allowed[-1]}"
+
+
 def with_question(problem: Problem, data: Mapping[str, Any], keys: Sequence[str | int]) -> Problem:
     """A problem that asks the same of the first key of its path that an object lacks.
 
@@ -42,9 +97,9 @@ def with_question(problem: Problem, data: Mapping[str, Any], keys: Sequence[str 
     for key in keys:
         node = node[key]
     slip, near = _slip(node, steps[len(keys) : len(keys) + 1])
-    return (
-        problem.at(hint=_question_of(slip, near)) if near and slip not in problem.hint else problem
-    )
+    if not near or re.search(rf"\b{re.escape(slip)}\b", problem.hint):
+        return problem
+    return problem.at(hint=_question_of(slip, near))
 
 
 def _question_of(slip: str, near: str) -> str:
@@ -55,9 +110,20 @@ def _slip(node: Any, missing: Sequence[str]) -> tuple[str, str]:
     """The key of a mapping that is like a missing one, and that; two empty texts for none."""
     if not isinstance(node, dict) or any(key in node for key in missing):
         return "", ""
-    known_keys = unknown_fields.of_pods() | _OF_OBJECTS
+    known_keys = pod_fields.names() | _OF_OBJECTS
+    slips = []
     for key in node:
         near = "" if key in known_keys else nearest(str(key), [*missing])
-        if near:
-            return str(key), near
-    return "", ""
+        likeness = _likeness(str(key), near) if near else 0.0
+        if likeness >= _LIKE:
+            slips.append((likeness, str(key), near))
+    _, slip, near = max(slips, default=(0.0, "", ""), key=lambda item: item[0])
+    return slip, near
+
+
+def _likeness(key: str, near: str) -> float:
+    """How much of two keys is the same, from 0 to 1; all of it, where one was cut short."""
+    first, second = key.lower(), near.lower()
+    if second.startswith(first):
+        return 1.0
+    return difflib.SequenceMatcher(None, first, second).ratio()

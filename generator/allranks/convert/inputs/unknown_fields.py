@@ -6,19 +6,18 @@ refuses a pod with one, where who sends it asks for that, as kubectl and Helm 4 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.inputs import pod_fields
 from allranks.convert.verdicts import Outcome, Verdict, dotted, leaf_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from allranks.convert.inputs.pod_fields import Tree
     from allranks.convert.verdicts import Conversion, FieldPath
 
-_Table = dict[str, Any]
 _WHY = "a pod has no such field, and nothing read it"
 
 
@@ -53,52 +52,23 @@ def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
     return replace(conversion, verdicts=tuple(verdicts))
 
 
-@functools.cache
-def of_pods() -> frozenset[str]:
-    """The names of all fields that pod templates have, at whatever place."""
-    return frozenset(_names(_table()))
-
-
-def _names(table: _Table) -> Iterator[str]:
-    for name, below in table.items():
-        yield name
-        yield from _names(below)
-
-
-@functools.cache
-def _table() -> _Table:
-    """The fields of a template, a mapping for each; an empty one for those without any below."""
-    table: _Table = {}
-    text = Path(__file__).with_name("pod_fields.txt").read_text(encoding="utf-8")
-    for path in text.split():
-        node = table
-        for step in path.replace("[]", ".[]").split("."):
-            node = node.setdefault(step, {})
-    return table
-
-
 def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     """The unknown fields in the templates below a place of an object, with what they have."""
-    if _is_template(node):
-        yield from _unknown_in(node["spec"], _table()["spec"], (*path, "spec"))
+    if pod_fields.is_template(node):
+        yield from _unknown_in(node["spec"], pod_fields.tree()["spec"], (*path, "spec"))
     elif isinstance(node, dict | list):
         for step, value in node.items() if isinstance(node, dict) else enumerate(node):
             yield from _unknown(value, (*path, step))
 
 
-def _is_template(node: Any) -> bool:
-    spec = node.get("spec") if isinstance(node, dict) else None
-    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
-
-
-def _unknown_in(node: Any, table: _Table, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
-    if isinstance(node, list) and "[]" in table:
+def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    if isinstance(node, list) and "[]" in tree:
         for index, item in enumerate(node):
-            yield from _unknown_in(item, table["[]"], (*path, index))
-    elif isinstance(node, dict) and table and "[]" not in table and "*" not in table:
+            yield from _unknown_in(item, tree["[]"], (*path, index))
+    elif isinstance(node, dict) and tree and "[]" not in tree and "*" not in tree:
         for key, value in node.items():
-            if key in table:
-                yield from _unknown_in(value, table[key], (*path, key))
+            if key in tree:
+                yield from _unknown_in(value, tree[key], (*path, key))
             else:
                 yield (*path, key), value
 

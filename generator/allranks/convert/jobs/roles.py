@@ -61,10 +61,12 @@ def of_specs(
     """
     roles = []
     lower = {key.lower(): value for key, value in names.items()}
+    kind = fields.text("kind")
+    misspelt_keys.refuse_other_roles(kind, fields.mapping(*path), path, [*names], any_case=True)
     for key in fields.mapping(*path):
         role = lower.get(str(key).lower())
         if role is None and fields.mapping(*path, key):
-            fields.leave((*path, key), f"{key} is no role of a {fields.text('kind')}")
+            fields.leave((*path, key), f"{key} is no role of a {kind}")
         if role is None or not fields.mapping(*path, key):
             continue
         count = fields.number(*path, key, "replicas")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert import registry
 from allranks.convert.chart_values import end_of_run, finish, trials
+from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs.rewrite import Rewrite
 from allranks.convert.kinds import search_spaces
 from allranks.convert.pods import pod_values, podsets
@@ -29,6 +30,7 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
@@ -113,6 +115,7 @@ _REFUSED = {
     "simple-pbt": "its trials go on from checkpoints of other trials",
 }
 _DEFAULT_PARALLEL = 3
+_DIRECTIONS = ("maximize", "minimize")
 _SEED_MAX = 2**32 - 1
 _LEAST_FACTOR = 2
 # What Katib's median stopping has without settings.
@@ -409,11 +412,18 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
     if most is not None and most > 0:
         section["trials"] = most
         fields.keep(("spec", "maxTrialCount"), "sweep.trials")
+    elif fields.has("spec", "maxTrialCount"):
+        raise InputError(
+            f"{fields.get('spec', 'maxTrialCount')!r} is no number of trials",
+            path="spec.maxTrialCount",
+            hint="write how many trials there may be",
+        )
     elif search != "grid":
         raise InputError(
             "the Experiment has no maxTrialCount, and a search would never end",
             path="spec.maxTrialCount",
-            hint="write how many trials there may be",
+            hint=misspelt_keys.question(fields.mapping("spec"), "maxTrialCount")
+            or "write how many trials there may be",
         )
     most_failures = fields.number("spec", "maxFailedTrialCount")
     if most_failures is not None:
@@ -427,20 +437,38 @@ def _section(fields: Fields, search: str) -> dict[str, Any]:
 
 
 def _objective(fields: Fields) -> dict[str, Any]:
-    kind, goal = fields.text("spec", "objective", "type"), fields.get("spec", "objective", "goal")
-    metric = fields.text("spec", "objective", "objectiveMetricName")
-    if not metric or kind not in ("maximize", "minimize"):
+    here: FieldPath = ("spec", "objective")
+    kind, goal = fields.get(*here, "type"), fields.get(*here, "goal")
+    metric = fields.text(*here, "objectiveMetricName")
+    if not fields.has(*here):
         raise InputError(
             "the Experiment has no objective",
-            path="spec.objective",
-            hint="write objective: {type: maximize, objectiveMetricName: accuracy}",
+            path=dotted(here),
+            hint=misspelt_keys.question(fields.mapping("spec"), "objective")
+            or "write objective: {type: maximize, objectiveMetricName: accuracy}",
+        )
+    if not metric:
+        raise InputError(
+            "the objective has no name of a metric",
+            path=dotted((*here, "objectiveMetricName")),
+            hint=misspelt_keys.question(fields.mapping(*here), "objectiveMetricName")
+            or "write objectiveMetricName: accuracy",
+        )
+    if kind not in _DIRECTIONS:
+        raise InputError(
+            f"{kind!r} is no direction" if kind else "the objective has no type",
+            path=dotted((*here, "type")),
+            hint=misspelt_keys.question(fields.mapping(*here), "type")
+            or misspelt_keys.nearest_or_all(kind, _DIRECTIONS),
         )
     objective: dict[str, Any] = {"metric": metric, "direction": kind}
     fields.keep(("spec", "objective", "type"), "sweep.objective.direction")
     fields.keep(("spec", "objective", "objectiveMetricName"), "sweep.objective.metric")
     if trials.number(goal) is not None:
         objective["goal"] = trials.number(goal)
-        fields.keep(("spec", "objective", "goal"), "sweep.objective.goal")
+        fields.keep((*here, "goal"), "sweep.objective.goal")
+    elif goal is not None:
+        fields.leave((*here, "goal"), "it is no number")
     return {"objective": objective}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.convert.chart_values import finish
+from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs import job_program, mpi_agents, mpi_hosts, run_policy
 from allranks.convert.kinds import job, mpi_v1alpha1
 from allranks.convert.pods import pod_values
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath
 
 _SPECS = "spec.mpiReplicaSpecs"
+_ROLES = ("Launcher", "Worker")
 _LAUNCHER: FieldPath = ("mpi", "launcher")
 _WORKER: FieldPath = ("mpi", "worker")
 _SSHD = "the chart starts sshd in the workers itself"
@@ -209,6 +211,7 @@ def _seed() -> _Dialect:
 
 def _kubeflow(fields: Fields, *, is_v2: bool) -> _Dialect:
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
+    misspelt_keys.refuse_other_roles("MPIJob", fields.mapping(*specs), specs, _ROLES)
     if not fields.mapping(*specs, "Launcher"):
         raise InputError(
             "the MPIJob has no launcher",

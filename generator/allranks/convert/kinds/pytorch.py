@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 KIND = "PyTorchJob"
 _SPECS = "spec.pytorchReplicaSpecs"
+_ROLES = ("Master", "Worker")
 _ELASTIC = "spec.elasticPolicy"
 _AT_RANK_0 = "the chart makes the address of rank 0"
 _ETCD = ("etcd", "etcd-v2")
@@ -137,7 +138,11 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 
 def _roles(fields: Fields) -> list[str]:
     specs = fields.mapping("spec", "pytorchReplicaSpecs")
-    roles = [role for role in ("Master", "Worker") if isinstance(specs.get(role), dict)]
+    misspelt_keys.refuse_other_roles(KIND, specs, ("spec", "pytorchReplicaSpecs"), _ROLES)
+    for key in specs:
+        if key not in _ROLES:
+            fields.leave(("spec", "pytorchReplicaSpecs", key), f"{key} is no role of a {KIND}")
+    roles = [role for role in _ROLES if isinstance(specs.get(role), dict)]
     sized = [role for role in roles if fields.number(*_path(role), "replicas") != 0]
     if roles and not sized and not fields.has("spec", "elasticPolicy"):
         raise InputError(
@@ -184,6 +189,8 @@ def _same(
         _note_more(fields, role, other, pod)
         for piece in other.pieces:
             fields.say(piece.source, Outcome.CARRIED, "as the workers'")
+            if own.get(piece.to) == piece.value:
+                fields.repeats.setdefault(piece.to, []).append(piece.source)
         for source in _differing(other, own):
             fields.leave(source, _UNLIKE)
         _same_words(fields, other, pod, entrypoint)

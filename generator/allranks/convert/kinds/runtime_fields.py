@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.chart_values import end_of_run
 from allranks.convert.kinds import job
 from allranks.convert.pods import pod_values
-from allranks.convert.reports import conversion_report
+from allranks.convert.verdict_groups import grouped
 from allranks.convert.verdicts import (
     Outcome,
     Rules,
@@ -195,7 +195,7 @@ def losses(own: Fields, title: str) -> str:
         own: the runtime.
         title: how it is called in messages.
     """
-    paths = [own.path for own in conversion_report.grouped(_lost(own))]
+    paths = [own.path for own in grouped(_lost(own))]
     return f"of {title} is not carried: {list_some(paths)}" if paths else ""
 
 

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from allranks.convert.chart_values import trials
+from allranks.convert.inputs.misspelt_keys import nearest_or_all
+from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
     from allranks.convert.verdicts import FieldPath, Fields
 
+# Source: pkg/apis/controller/experiments/v1beta1/experiment_types.go; its webhook refuses others.
+_TYPES = ("double", "int", "discrete", "categorical")
 _NO_STEP = "Katib's search did not read it, and took any number between the ends"
 _BY_MAGNITUDE = (
     "Katib up to 0.18 drew numbers of this search by orders of magnitude: write logUniform, for "
@@ -36,7 +40,7 @@ def of(fields: Fields, here: FieldPath, search: str, algorithm: str) -> dict[str
     space: FieldPath = (*here, "feasibleSpace")
     place = f"spec.parameters[{here[-1]}].feasibleSpace"
     fields.keep(space, "sweep.parameters")
-    kind, choices = fields.text(*here, "parameterType"), fields.words(*space, "list")
+    kind, choices = _type(fields, here), fields.words(*space, "list")
     if choices:
         for index, choice in enumerate(choices):
             if choice in choices[:index]:
@@ -70,6 +74,18 @@ def of(fields: Fields, here: FieldPath, search: str, algorithm: str) -> dict[str
     if why:
         fields.change((*space, "distribution"), why, "sweep.parameters")
     return {form: {**ends, "step": step} if form == "range" and step is not None else ends}
+
+
+def _type(fields: Fields, here: FieldPath) -> str:
+    """The type of a parameter, which has to be one of Katib's."""
+    kind = fields.get(*here, "parameterType")
+    if kind in _TYPES:
+        return str(kind)
+    raise InputError(
+        "it has no parameterType" if kind is None else f"{kind!r} is no type of a parameter",
+        path=dotted((*here, "parameterType")),
+        hint=nearest_or_all(kind, _TYPES),
+    )
 
 
 def whole_ends(ends: Mapping[str, float | None], place: str) -> dict[str, int]:

@@ -6,14 +6,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdicts import Outcome, dotted
+from allranks.convert.verdict_groups import grouped
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from allranks.convert.registry import Result
     from allranks.convert.reports.compare import Difference
-    from allranks.convert.verdicts import Conversion, FieldPath, Verdict
+    from allranks.convert.verdicts import Conversion, Verdict
 
 
 def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
@@ -41,41 +42,6 @@ def _lines(conversion: Conversion) -> Iterator[str]:
     for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
         if verdict.to != "workload":
             yield _line(conversion, verdict)
-
-
-def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Verdicts with those of neighbours that say the same put into that of what they stand in.
-
-    Args:
-        verdicts: in the order of the object.
-    """
-    groups: list[Verdict] = []
-    for verdict in verdicts:
-        last = groups[-1] if groups else None
-        if last is not None and _says_the_same(last, verdict):
-            keys = _above(last.keys, verdict.keys)
-            groups[-1] = replace(last, path=dotted(keys), keys=keys)
-        else:
-            groups.append(verdict)
-    return groups
-
-
-def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
-    above = _above(verdict.keys, other.keys)
-    # Within what the first stands in, and no higher.
-    is_near = len(above) > 1 and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
-    is_near = is_near and len(other.keys) - len(above) <= 1 + (len(above) == len(verdict.keys))
-    words = (verdict.outcome, verdict.to, verdict.why)
-    return is_near and words == (other.outcome, other.to, other.why)
-
-
-def _above(path: FieldPath, other: FieldPath) -> FieldPath:
-    """The path that both stand in."""
-    depth = next(
-        (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b),
-        min(len(path), len(other)),
-    )
-    return path[:depth]
 
 
 def _line(conversion: Conversion, verdict: Verdict) -> str:

@@ -1,0 +1,44 @@
+"""The fields that pod templates have, as a tree; `make gen-pod-fields` writes `pod_fields.txt`."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The fields below each; ``[]`` for the items of a list, ``*`` for keys that a person makes up, and
+# nothing below a text, a number and a boolean.
+Tree = dict[str, Any]
+
+
+@functools.cache
+def tree() -> Tree:
+    """The fields of a template."""
+    whole: Tree = {}
+    text = Path(__file__).with_name("pod_fields.txt").read_text(encoding="utf-8")
+    for path in text.split():
+        node = whole
+        for step in path.replace("[]", ".[]").split("."):
+            node = node.setdefault(step, {})
+    return whole
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """The names of all fields, at whatever place."""
+    return frozenset(_names(tree()))
+
+
+def _names(node: Tree) -> Iterator[str]:
+    for name, below in node.items():
+        yield name
+        yield from _names(below)
+
+
+def is_template(node: Any) -> bool:
+    """Whether a node of an object is a pod template."""
+    spec = node.get("spec") if isinstance(node, dict) else None
+    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
