@@ -167,3 +167,16 @@ def test_a_script_calls_functions_of_a_file_that_it_reads(
     arguments = ("--lossy", "--workspace", code, "--on", "local", code / "job.sbatch")
     command_line("sbatch", *arguments)
     assert ["prepared", "/data of task 0", "gone"] == record.read_text().splitlines()
+
+
+def test_a_word_behind_an_unknown_option_is_no_script(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """Whether it belongs to the option nobody knows: the option is asked after, not the file."""
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH -n1\necho yes\n", encoding="utf-8")
+    process = command_line("sbatch", "--nods", "2", script, code=2)
+    assert "there is no file 2, and sbatch has no option --nods" in process.stderr
+    assert "did you mean --nodes?" in process.stderr
+    process = command_line("sbatch", "--zzz", "2", script, code=2)
+    assert "write --zzz=2" in process.stderr

@@ -12,6 +12,7 @@ from allranks.layout.compute import compute
 from allranks.model.job_spec import JobSpec
 from allranks.schema.validate import in_file_order
 from allranks.values import check, frameworks, resolve, sweep_trial
+from allranks.values.rules.mpi import starts_its_ranks
 from allranks.values.sources import Sources, defaults, load_sources
 
 if TYPE_CHECKING:
@@ -241,6 +242,8 @@ def summary(prepared: PreparedJob) -> str:
     if is_elastic:
         grows = layout.nodes < layout.max_nodes
         processes = f"{processes} at first" if grows else f"up to {processes}"
+    if prepared.loaded.workload == "mpi" and starts_its_ranks(job):
+        processes = f"room for {processes}"
     processes += "".join(f", {role.pods} {role.role}" for role in layout.roles[1:])
     command_line = command(job)
     size = f"{nodes}{gpus}, {processes}"

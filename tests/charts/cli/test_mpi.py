@@ -43,7 +43,7 @@ def changed(text: str, changes: dict[str, str]) -> str:
         ({}, "2 nodes x 8 nvidia.com/gpu, 16 processes: python train.py --lr 1e-3"),
         (CPUS, "2 nodes, 8 processes"),
         (REST, "2 nodes x 8 nvidia.com/gpu (4 on the last), 12 processes"),
-        (MPIRUN, "mpirun -np 8 python train.py"),
+        (MPIRUN, "room for 16 processes: mpirun -np 8 python train.py"),
         (EXEC, "16 processes"),
         (ROOT, "16 processes"),
         ({"runLauncherAsWorker: false": "runLauncherAsWorker: true"}, "16 processes"),

@@ -271,3 +271,74 @@ def test_a_name_that_two_parameters_have_is_refused() -> None:
         problem.path,
         problem.message,
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "message", "hint"),
+    [
+        ("type: maximize", "type: maximise", "type", "'maximise' is no direction", "maximize?"),
+        ("type: maximize", "typ: maximize", "type", "the objective has no type", "is typ: did"),
+        (
+            "objectiveMetricName",
+            "objectiveMetricNam",
+            "objectiveMetricName",
+            "has no name of a metric",
+            "did you mean objectiveMetricName?",
+        ),
+        ("  objective:", "  objectiv:", "", "has no objective", "did you mean objective?"),
+    ],
+)
+def test_the_part_of_an_objective_that_is_wrong_is_named(
+    old: str, new: str, path: str, message: str, hint: str
+) -> None:
+    """All of them were answered with an Experiment that has no objective."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8").split("---")[0]
+    assert old in text
+    problem = refusal(text.replace(old, new, 1))
+    assert f"spec.objective.{path}".rstrip(".") == problem.path
+    assert message in problem.message
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("maxTrialCount: none", "'none' is no number of trials", "how many trials"),
+        ("maxTrialCont: 8", "has no maxTrialCount", "did you mean maxTrialCount?"),
+        ("parallelTrials: 8", "has no maxTrialCount", "how many trials"),
+    ],
+)
+def test_a_number_of_trials_that_is_none_is_said(line: str, message: str, hint: str) -> None:
+    """parallelTrialCount, which is there, is no misspelt maxTrialCount."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8").split("---")[0]
+    problem = refusal(text.replace("maxTrialCount: 8", line))
+    assert "spec.maxTrialCount" == problem.path
+    assert message in problem.message
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "hint"),
+    [
+        ("parameterType: dbl", "'dbl' is no type of a parameter", "did you mean double?"),
+        ("parameterType: 7", "7 is no type", "write double, int, discrete or categorical"),
+        ("parameterTipe: double", "it has no parameterType", "there is parameterTipe"),
+    ],
+)
+def test_a_type_of_parameters_that_katib_has_not_is_refused(
+    kind: str, message: str, hint: str
+) -> None:
+    """Any other word was taken for double."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8").split("---")[0]
+    problem = refusal(text.replace("parameterType: double", kind, 1))
+    assert "spec.parameters[0].parameterType" == problem.path
+    assert message in problem.message
+    assert hint in problem.hint
+
+
+def test_a_goal_that_is_no_number_is_lost_for_that() -> None:
+    """It was lost for no reason that a person could see."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8").split("---")[0]
+    [conversion] = text_as_jobs(text.replace("goal: 0.98", "goal: high")).conversions
+    [verdict] = [own for own in conversion.lost if own.path == "spec.objective.goal"]
+    assert "it is no number" == verdict.why

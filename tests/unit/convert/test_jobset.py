@@ -4,7 +4,7 @@ import pytest
 
 from allranks.convert.chart_values import finish
 from allranks.convert.original import sets
-from tests.converted import documents, lost, refusal, sample, text_as_jobs
+from tests.converted import DATA, documents, lost, refusal, sample, text_as_jobs
 
 ANNOTATION = "metadata.annotations.alpha.jobset.sigs.k8s.io/exclusive-topology"
 POD = "spec.replicatedJobs[0].template.spec.template.spec"
@@ -391,3 +391,13 @@ def test_with_whose_end_a_jobset_of_roles_is_over_is_said(policy: str, *, is_not
     )
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("the run is over with its chief" in note for note in notes)
+
+
+def test_a_job_to_wait_for_that_is_not_there_is_lost() -> None:
+    """The API refuses such a JobSet."""
+    text = (DATA / "jobset.yaml").read_text(encoding="utf-8").split("---")[0]
+    waits = "  - name: workers\n    dependsOn: [{name: fetch, status: Ready}]\n"
+    [conversion] = text_as_jobs(text.replace("  - name: workers\n", waits, 1)).conversions
+    own = [verdict for verdict in conversion.lost if ".dependsOn[0]" in verdict.path]
+    assert own
+    assert all("no replicated job fetch" in verdict.why for verdict in own)

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from allranks.convert import registry
+from allranks.convert.documents.context import Context
 from allranks.convert.original import trainjob
 from allranks.convert.reports import conversion_report
+from allranks.errors import InputError
 from tests.converted import documents, lost, refusal, sample, text_as_jobs
 
 
@@ -72,6 +75,22 @@ def test_a_runtime_that_is_not_there_is_asked_for() -> None:
     )
     assert "the runtime ours is not in the input" == problem.message
     assert "kubectl get clustertrainingruntime ours -o yaml" in problem.hint
+
+
+def test_runtimes_of_other_names_are_named_where_one_is_missing() -> None:
+    """A person sees that the file of --runtime has been read, and what it has."""
+    runtime = (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\n"
+        "metadata: {name: other}\nspec: {}\n"
+    )
+    job = (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+        "spec: {runtimeRef: {name: ours}}\n"
+    )
+    context = Context(runtimes=tuple(documents(runtime)))
+    with pytest.raises(InputError) as caught:
+        registry.convert_all(documents(job), context)
+    assert "--runtime has ClusterTrainingRuntime other" in caught.value.problem.message
 
 
 ON_CPUS = """

@@ -201,7 +201,8 @@ def _path(words: Sequence[str], rest: Sequence[str]) -> str:
     """
     from allranks.convert.slurm import options as slurm
 
-    if any(setting.name == "wrap" for setting in slurm.parse(words, "sbatch", 0)[0]):
+    settings, _ = slurm.parse(words, "sbatch", 0)
+    if any(setting.name == "wrap" for setting in settings):
         if rest:
             raise InputError(
                 f"{rest[0]} stands beside --wrap, which has all that is to run",
@@ -209,6 +210,15 @@ def _path(words: Sequence[str], rest: Sequence[str]) -> str:
                 hint="put it into the quotes of --wrap, or leave one of them out",
             )
         return ""
+    unknown = [setting for setting in settings if setting.option is None and not setting.value]
+    if rest and unknown and rest[0] != files.STDIN and not Path(rest[0]).exists():
+        # Whether a word belongs to an option is known of those of the manual alone.
+        name = unknown[-1].name
+        near = slurm.nearest(name, "sbatch")
+        raise InputError(
+            f"there is no file {rest[0]}, and sbatch has no option --{name}",
+            hint=f"did you mean --{near}?" if near else f"write --{name}={rest[0]}",
+        )
     if rest:
         return rest[0]
     if sys.stdin is None or sys.stdin.isatty():

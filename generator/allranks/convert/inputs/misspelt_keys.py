@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 # parallelTrialCount is no misspelt maxTrialCount, of which it has 0.71.
 _LIKE = 0.75
 # What stands beside other keys of an object, and is none of them misspelt.
-_OF_OBJECTS = {"apiVersion", "kind", "metadata", "spec", "status", "namespace", "generateName"}
+_OF_OBJECTS = {
+    *("apiVersion", "kind", "metadata", "spec", "status", "namespace", "generateName"),
+    *("maxFailedTrialCount", "parallelTrialCount"),
+}
 
 
 def question(node: Any, *missing: str) -> str:

@@ -52,7 +52,7 @@ FIELDS: tuple[Rule, ...] = (
     changed(
         f"{_J}.dependsOn[].**",
         "",
-        "the launcher waits for its workers, and each pod for the names that it must know",
+        "the pods of a run wait for those that they need, and a launcher for its workers",
     ),
     changed(f"{_J}.template.metadata.**", "", "the chart names and labels its Jobs itself"),
     *(rule.below(f"{_J}.template.spec") for rule in job.SPEC),
@@ -172,10 +172,15 @@ def _main(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> list[_ReplicatedJob
             )
         elif not item.podset.replicas:
             fields.change(item.path, "it has no pods")
+    known = {item.podset.name for item in jobs}
     for item in main:
         for number, entry in fields.items(*item.path, "dependsOn"):
-            if entry.get("status") == "Complete":
+            why = ""
+            if entry.get("name") not in known:
+                why = f"there is no replicated job {entry.get('name')}, and the API refuses it"
+            elif entry.get("status") == "Complete":
                 why = f"start the job when {entry.get('name')} is done"
+            if why:
                 fields.leave((*item.path, "dependsOn", number), why)
     return main
 

@@ -435,7 +435,8 @@ def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> i
         value = fields.get(*path)
         if value is not None:
             processes = value if processes is None else processes
-            fields.say(path, Outcome.CARRIED, "procsPerNode")
+            follows = pod.gpus > 0 and str(value) == str(pod.gpus)
+            fields.keep(path, "gpusPerNode, a process for each" if follows else "procsPerNode")
     words = program.options.get("nproc-per-node")
     if words is not None and processes is not None and words != str(processes):
         for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):

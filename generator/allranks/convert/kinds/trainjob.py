@@ -29,6 +29,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.errors import InputError
+from allranks.humanize import list_some
 from allranks.k8s import fields as k8s
 from allranks.k8s import quantity
 from allranks.values.merge import copy
@@ -261,6 +262,9 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     if elsewhere:
         places = " or ".join(elsewhere)
         why += f" for the namespace {context.home}: a job takes none of the namespace {places}"
+    elif context.runtimes:
+        own = list_some([f"{item.kind} {item.name}" for item in context.runtimes])
+        why += f"; --runtime has {own}"
     raise InputError(
         why,
         path="spec.runtimeRef.name",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.draft import key_of
-from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from allranks.convert.slurm.draft import Draft
@@ -35,15 +34,12 @@ def put_array(job: Draft) -> None:
             "write the numbers of the tasks, as in --array=0-15",
         )
     array = amounts.array(setting.value)
-    if array is None or not array.indexes:
-        job.say(
-            "array",
-            Outcome.NOT_CARRIED,
-            "sweep.parameters",
-            f"{setting.value!r} is no list such as 0-15 or 0,6,16-32%4 of up to "
-            f"{amounts.MOST_TASKS:,} tasks",
+    if array is None:
+        raise job.refuse(
+            setting.line,
+            f"--array {setting.value!r} is no list of up to {amounts.MOST_TASKS:,} tasks",
+            "write their numbers, the least first, as in --array=0-15 or --array=0,6,16-32%4",
         )
-        return
     if job.body.workload != "torchrun":
         raise job.refuse(
             setting.line,

@@ -336,9 +336,9 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
         if setting.option is None:
             flag = f"-{name}" if len(name) == 1 else f"--{name}"
             key = job.key(flag, setting.line)
-            job.fields.leave(
-                (key,), "it is no option of sbatch's, or one of a plugin of your site's"
-            )
+            near = options.nearest(name, "sbatch")
+            why = "it is no option of sbatch's, or one of a plugin of your site's"
+            job.fields.leave((key,), f"{why}: did you mean --{near}?" if near else why)
             continue
         key = key_of(name)
         if key in job.own:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
+from allranks.convert.inputs.misspelt_keys import nearest_word
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -611,6 +612,16 @@ def parse(words: Sequence[str], program: str, line: int) -> tuple[list[Setting],
         else:
             break
     return settings, rest
+
+
+def nearest(name: str, program: str) -> str:
+    """The option that an unknown one is meant to be; "" for none.
+
+    Args:
+        name: the unknown one, without dashes.
+        program: sbatch or srun.
+    """
+    return nearest_word(name, [option.name for option in of(program)]) if len(name) > 1 else ""
 
 
 def _parse_long(

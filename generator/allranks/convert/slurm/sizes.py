@@ -338,6 +338,13 @@ def _read_gpus(reader: _SizeReader) -> None:
     _spread_gpus(reader)
 
 
+_GPUS_WORD = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpus\b", re.IGNORECASE)
+_TAKEN_FOR_GPU = (
+    "gpus is taken for gpu, which is Slurm's own word: it refuses gpus, unless the site has such a "
+    "resource"
+)
+
+
 def _say_request(reader: _SizeReader, name: str, request: amounts.Gpus) -> None:
     """Say what an option asks for that is no number of GPUs of one type."""
     others = [own for own in request.others if not _is_of_task(name, own)]
@@ -351,6 +358,8 @@ def _say_request(reader: _SizeReader, name: str, request: amounts.Gpus) -> None:
     elif request.others and not request.count:
         why = "CPUs and memory are asked for a whole pod"
         reader.say(name, Outcome.CHANGED, "resources.perPod", why)
+    elif name in OF_ANY_RESOURCE and _GPUS_WORD.search(reader.texts.get(name, "")):
+        reader.say(name, Outcome.CHANGED, "gpusPerNode", _TAKEN_FOR_GPU)
     types = [kind for kind in request.types if kind]
     if len(types) > 1:
         why = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.humanize import plural
 from allranks.model.layout import processes_of_last
@@ -12,7 +12,7 @@ from allranks.values.rules.command import CONFIG_MAP_MAX, ENTRY_RESERVE
 from allranks.values.rules.size import SIZE, RequestedSize, devices, hosts, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Programs that start the ranks themselves; the chart puts no mpirun in front of these.
 LAUNCHERS = (
@@ -27,6 +27,17 @@ _SSH = 22
 # What Intel's mpirun ends with when a rank has failed.
 _INTEL_FAILED = 255
 _DISCOVERY = "--host-discovery-script"
+
+
+def starts_its_ranks(values: Mapping[str, Any]) -> bool:
+    """Whether an MPI job's command is an mpirun itself, which says how many ranks it starts.
+
+    Args:
+        values: the job's values, with the chart's defaults.
+    """
+    command = [] if values["script"] else values["command"]
+    own = values["mpi"]["ownMpirun"]
+    return bool(own or (command and posixpath.basename(str(command[0])) in LAUNCHERS))
 
 
 def _workers(view: View) -> Iterator[Finding]:

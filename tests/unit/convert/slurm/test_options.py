@@ -8,6 +8,7 @@ import pytest
 
 from allranks.convert.slurm import job, options
 from allranks.convert.verdicts import Outcome
+from allranks.errors import InvalidValues
 
 MANUAL = Path(__file__).parents[3] / "data/convert/slurm/options.txt"
 ROWS = [row.split() for row in MANUAL.read_text().splitlines() if not row.startswith("#")]
@@ -72,6 +73,28 @@ def test_words_that_are_no_option_are_said() -> None:
     """A word that stands alone ends what sbatch reads on its line."""
     directives = options.directives(["#!/bin/sh", "#SBATCH --nodes=1 gpu"])
     assert (("gpu", 2),) == directives.stray
+
+
+@pytest.mark.parametrize(
+    ("option", "near"), [("nods", "nodes"), ("ntask-per-node", "ntasks-per-node"), ("zzz", "")]
+)
+def test_an_unknown_option_is_asked_after(option: str, near: str) -> None:
+    """It may as well be one of a plugin, and is lost."""
+    text = f"#!/bin/bash\n#SBATCH --{option}=2\npython a.py\n"
+    [verdict] = [own for own in job.convert(text.encode(), "a.sh").lost if option in own.path]
+    assert (f"did you mean --{near}?" in verdict.why) is bool(near)
+    assert near == options.nearest(option, "sbatch")
+
+
+@pytest.mark.parametrize("tasks", ["5-0", "0-9:0", "0-99999999"])
+def test_an_array_of_no_tasks_is_refused(tasks: str) -> None:
+    """With --lossy it was a run whose script had no number of a task."""
+    text = f"#!/bin/bash\n#SBATCH --array={tasks}\npython a.py $SLURM_ARRAY_TASK_ID\n"
+    with pytest.raises(InvalidValues) as caught:
+        job.convert(text.encode(), "a.sh", lossy=True)
+    [problem] = caught.value.problems
+    assert "is no list of up to" in problem.message
+    assert "the least first" in problem.hint
 
 
 @pytest.mark.parametrize("option", ["-A <project_name>", "--qos=<your qos>", '--wckey="<key>"'])
