@@ -384,3 +384,23 @@ def test_a_variable_that_a_containers_shell_alone_reads_may_be_the_images(
     verdicts = job.convert(text.encode(), "job.sbatch").verdicts
     (verdict,) = (own for own in verdicts if own.path == "$WITH")
     assert why in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_size"),
+    [
+        (["srun torchrun --nproc_per_node ${NPROC:-4} t.py"], True),
+        (["N=${NPROC:-4}", 'srun torchrun --nproc-per-node="$N" t.py'], True),
+        (["mpirun -np ${NPROC:-4} ./a.out"], True),
+        (["srun torchrun t.py --batch ${NPROC:-4}"], False),
+    ],
+)
+def test_a_variable_that_is_a_number_of_ranks_is_said_to_be_one(
+    lines: list[str], *, is_size: bool
+) -> None:
+    """In env it would change nothing of the run's size."""
+    text = "\n".join(["#!/bin/bash", "#SBATCH -N2 --ntasks-per-node=4", *lines, ""])
+    notes = job.convert(text.encode(), "job.sbatch").notes
+    [own] = [note for note in notes if "the script has a text of its own for NPROC" in note]
+    assert "nobody has set it" in own
+    assert ("NPROC says how many ranks or nodes there are" in own) is is_size

@@ -37,6 +37,11 @@ _OWN_TEXT = re.compile(
     re.MULTILINE,
 )
 _MOST_LISTED = 8
+# Options of launchers that have a number of ranks or nodes behind them.
+_SIZE = (
+    r"(?<=\s)(?:--(?:nproc[-_]per[-_]node|nnodes|nodes|num[-_](?:processes|machines|nodes|gpus)"
+    r"|n?tasks(?:[-_]per[-_]node)?)|-np?|-N)"
+)
 
 
 def note(reading: ScriptReading) -> None:
@@ -56,9 +61,15 @@ def note(reading: ScriptReading) -> None:
     ]
     if own:
         text = "a text of its own" + (", or none," if empty.intersection(own) else "")
+        them = "them" if len(own) > 1 else "it"
+        sizes = [name for name in own if _is_size(name, code)]
+        of_sizes = (
+            f"; {list_some(sizes, _MOST_LISTED)} says how many ranks or nodes there are, which are "
+            "nodes and procsPerNode here, whatever env has"
+        )
         body.notes.append(
-            f"the script has {text} for {list_some(own, _MOST_LISTED)}, where nobody has set them: "
-            "what who submits sets there goes into env"
+            f"the script has {text} for {list_some(own, _MOST_LISTED)}, where nobody has set "
+            f"{them}: what who submits sets there goes into env{of_sizes if sizes else ''}"
         )
     line = _line_of_all_names(reading)
     if line:
@@ -78,6 +89,13 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
         keeps_own = re.search(rf"\$\{{{name}:?=", code) is not None
         if all(values) and (values or keeps_own or name not in is_set):
             yield name
+
+
+def _is_size(name: str, code: str) -> bool:
+    """Whether a launcher is given a variable, or one that is made of it, as a number of ranks."""
+    made = re.findall(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?\$\{{?{name}\b", code)
+    names = "|".join(dict.fromkeys((name, *made)))
+    return re.search(rf"{_SIZE}[= ]*[\"']?\$\{{?(?:{names})\b", code) is not None
 
 
 def _without_text(code: str) -> Iterator[str]:
