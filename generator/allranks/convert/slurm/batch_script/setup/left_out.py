@@ -117,6 +117,8 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if assigned_names and not is_single and is_expanded and not is_of_meeting:
         is_for_program = any(_exports_text(reading, own) for own in statement.commands)
         if not is_for_program and not _is_read_elsewhere(reading, assigned_names):
+            if not reads_dropped and _is_printed(script, frozenset(assigned_names)):
+                return None
             rendezvous.dropped.update(assigned_names)
             is_of_srun = _are_options_of_srun(reading, assigned_names)
             return Outcome.CHANGED, _OF_SRUN if is_of_srun else _OF_STEP
@@ -581,6 +583,18 @@ def _are_options_of_srun(reading: ScriptReading, names_of: Iterable[str]) -> boo
         settings and not rest and all(own.option is not None for own in settings)
         for settings, rest in parsed
     )
+
+
+def _is_printed(script: Script, names_of: frozenset[str]) -> bool:
+    """Whether a line that only prints reads one of some variables, or one that is made of them."""
+    made: set[str] = set()
+    for statement in script.statements:
+        if not {name for name, _ in words.variables(script.slice(statement))} & names_of:
+            continue
+        if any(command.words and node_files.prints(command) for command in statement.commands):
+            return True
+        made |= shell_text.set_by(statement) - names_of
+    return bool(made) and _is_printed(script, names_of | made)
 
 
 def _is_read_elsewhere(
