@@ -15,6 +15,7 @@ from allranks.convert.chart_values import retry_limits, waits
 from allranks.convert.documents import namespaces
 from allranks.convert.documents.document import Document, Manifest, keys_of
 from allranks.convert.inputs import (
+    api_server,
     configmap_files,
     host_ports,
     label_selectors,
@@ -22,8 +23,6 @@ from allranks.convert.inputs import (
     master_services,
     misspelt_keys,
     operator_containers,
-    pod_counts,
-    pod_shapes,
     related_objects,
     same_names,
     unknown_fields,
@@ -216,8 +215,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
         why, instead = REFUSED[key]
         raise InputError(f"a {document.kind} is not converted: {why}", path="kind", hint=instead)
     unquoted_names.refuse(document.data)
-    pod_counts.refuse(document.data)
-    pod_shapes.refuse(document.data)
+    api_server.refuse(document.data)
     manifest = unknown_fields.without(document.data)
     conversion = missing_volumes.checked(converter(key)(manifest, context), manifest)
     conversion = unknown_fields.checked(conversion, document.data)

@@ -11,7 +11,7 @@ from allranks.convert.documents.context import Context
 from allranks.convert.documents.document import Document
 from allranks.convert.original import dlrover
 from allranks.convert.verdicts import Outcome
-from tests.converted import DATA, documents, lost, text_as_jobs
+from tests.converted import DATA, documents, lost, refusal, text_as_jobs
 
 DOCUMENTS = {
     document.name: document
@@ -187,3 +187,54 @@ def test_a_range_of_workers_that_stay_as_many_is_changed(where: str) -> None:
     whys = {verdict.path: verdict.why for verdict in conversion.of(Outcome.CHANGED)}
     for key in ("minReplicas", "maxReplicas"):
         assert "false the workers stay 4" in whys[f"spec.replicaSpecs.worker.{key}"]
+
+
+_SERVERS = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: ctr}
+spec:
+  distributionStrategy: ParameterServerStrategy
+  resourceLimits: {cpu: "15", memory: 30000Mi}
+  replicaSpecs:
+    ps: &role
+      autoScale: true
+      template: {spec: {containers: [
+        {name: main, image: "r/tf:2.13", command: [python, t.py]ASKS}]}}
+    worker: {<<: *role MOST}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "most", "is_lost"),
+    [
+        ("", "", True),
+        ("", ", maxReplicas: 4", False),
+        (', resources: {requests: {cpu: "2"}}', "", False),
+    ],
+)
+def test_workers_that_nothing_bounds_stay_as_many(asks: str, most: str, *, is_lost: bool) -> None:
+    """The limits cannot be divided by pods that ask for nothing; the servers stay in any case."""
+    text = _SERVERS.replace("ASKS", asks).replace(" MOST", most)
+    [conversion] = text_as_jobs(text).conversions
+    verdicts = {verdict.path: verdict for verdict in conversion.verdicts}
+    assert ("spec.replicaSpecs.worker.autoScale" in lost(conversion)) is is_lost
+    assert Outcome.CHANGED is verdicts["spec.replicaSpecs.ps.autoScale"].outcome
+    is_said = any("DLRover's master chose their CPU and memory" in n for n in conversion.notes)
+    assert is_said is (not asks)
+
+
+def test_a_strategy_that_dlrover_has_not_is_refused_as_none() -> None:
+    """Only CustomStrategy leaves it to the job's own master."""
+    problem = refusal(
+        _SERVERS.replace("ServerStrategy", "Server").replace(" MOST", "").replace("ASKS", "")
+    )
+    assert "ParameterServer is no strategy of DLRover's" == problem.message
+    assert "did you mean ParameterServerStrategy?" == problem.hint
+
+
+def test_a_role_in_capitals_is_none_of_dlrovers() -> None:
+    """Its master keeps the keys as they are typed, and finds no such role."""
+    text = _SERVERS.replace("    ps:", "    PS:").replace(" MOST", "").replace("ASKS", "")
+    problem = refusal(text)
+    assert ("spec.replicaSpecs.PS", "write ps") == (problem.path, problem.hint)

@@ -342,3 +342,11 @@ def test_a_goal_that_is_no_number_is_lost_for_that() -> None:
     [conversion] = text_as_jobs(text.replace("goal: 0.98", "goal: high")).conversions
     [verdict] = [own for own in conversion.lost if own.path == "spec.objective.goal"]
     assert "it is no number" == verdict.why
+
+
+def test_a_primary_container_that_is_not_there_is_refused() -> None:
+    """Katib's webhook lets no pod of a trial through then."""
+    text = (DATA / "experiment.yaml").read_text(encoding="utf-8").split("---")[0]
+    problem = refusal(text.replace("primaryContainerName: trainer", "primaryContainerName: trainr"))
+    assert "spec.trialTemplate.primaryContainerName" == problem.path
+    assert "did you mean trainer?" == problem.hint

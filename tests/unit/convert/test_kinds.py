@@ -1619,3 +1619,60 @@ def test_what_the_cluster_wrote_is_its_own_also_where_it_is_empty() -> None:
     }
     assert {(Outcome.CHANGED, "the cluster writes it itself")} == set(outcomes.values())
     assert 2 == len(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_said"), [("v1", True), ("v1alpha2", False), ("v1beta1", False)]
+)
+def test_the_operator_of_older_tfjobs_ended_their_pods(version: str, *, is_said: bool) -> None:
+    """Its cleanPodPolicy is Running where there is none; that of v1 is None."""
+    pod = "template: {spec: {containers: [{name: tensorflow, image: i, command: [python, t.py]}]}}"
+    [conversion] = text_as_jobs(
+        f"apiVersion: kubeflow.org/{version}\nkind: TFJob\nmetadata: {{name: g}}\nspec:\n"
+        f"  tfReplicaSpecs:\n    Chief: {{{pod}}}\n    Worker: {{replicas: 2, {pod}}}\n"
+    ).conversions
+    assert any("which they were not before" in note for note in conversion.notes) is is_said
+
+
+def test_pods_of_a_rendezvous_that_is_not_the_charts_are_all_waited_for() -> None:
+    """No sentence says that the run is over with the first of them."""
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: m}\nspec:\n"
+        "  elasticPolicy: {rdzvBackend: etcd, rdzvHost: etcd, rdzvPort: 2379}\n"
+        "  pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [\n"
+        '    {name: pytorch, image: "a/b:1", command: [torchrun, t.py]}]}}}}\n'
+    ).conversions
+    assert "etcd" in conversion.values["torchrun"]["rdzvBackend"]
+    assert not any("the run is over with its first pod" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(("as_worker", "pods"), [("false", "workers"), ("true", "pods")])
+def test_which_pods_take_a_port_of_their_node(as_worker: str, pods: str) -> None:
+    """A launcher without ranks has no sshd, and may share a worker's node."""
+    pod = "{hostNetwork: true, containers: [{name: c, image: i, command: [mpirun, ./a]}]}"
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec:\n"
+        f"  runLauncherAsWorker: {as_worker}\n  mpiReplicaSpecs:\n"
+        f"    Launcher: {{template: {{spec: {pod}}}}}\n"
+        f"    Worker: {{replicas: 2, template: {{spec: {pod}}}}}\n"
+    ).conversions
+    assert any(f"no two of the {pods} can have one node" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(("end", "trained_again"), [("", True), (" && sleep infinity", False)])
+def test_pods_of_a_statefulset_train_again_unless_their_script_keeps_them(
+    end: str, *, trained_again: bool
+) -> None:
+    """A script that ends in `sleep infinity` never ended, and nor did its pods train twice."""
+    [conversion] = text_as_jobs(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: t}\nspec:\n  serviceName: t\n"
+        "  replicas: 2\n  selector: {matchLabels: {app: t}}\n  template:\n"
+        "    metadata: {labels: {app: t}}\n    spec:\n      restartPolicy: Always\n"
+        "      containers:\n      - name: t\n        image: a/b:1\n        command: [bash, -c]\n"
+        "        args: ['torchrun --nnodes=2 --node_rank=${HOSTNAME##*-} --master_addr=t-0.t t.py"
+        f"{end}']\n"
+    ).conversions
+    [note] = [note for note in conversion.notes if "start anew for ever" in note]
+    assert ("do not train again as they did" in note) is trained_again
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "start anew where they fail" in whys["spec.template.spec.restartPolicy"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.converted import lost, text_as_jobs
+from tests.converted import lost, refusal, text_as_jobs
 
 SET = """\
 apiVersion: apps/v1
@@ -196,3 +196,80 @@ spec: {template: {spec: {containers: [{name: c, image: i, command: [./a, w-0.w]}
     (verdict,) = conversion.lost
     assert "MASTER_ADDR" not in verdict.why
     assert "trials of a sweep" in verdict.why
+
+
+_MADE_OF_HOST = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: ag}
+spec:
+  replicatedJobs:
+  - name: w
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        template:
+          spec:
+            containers:
+            - name: nccl
+              image: r/nccl:1
+              command:
+              - bash
+              - -c
+              - |
+                LINES
+                if [[ "$JOB_COMPLETION_INDEX" -eq "0" ]]; then
+                  mpirun --hostfile /tmp/hostfile /bin/all_gather_perf
+                else
+                  sleep 600
+                fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_lost"),
+    [
+        ("BASE=$(hostname | rev | cut -d - -f 2- | rev); ssh ${BASE}-1 hostname", True),
+        ("ssh ${HOSTNAME%-*}-1 hostname", True),
+        ('B="${HOSTNAME%-*}"; for i in 0 1; do ssh "$B"-$i ls; done', True),
+        ("echo $(hostname)-$RANDOM.log; ls /tmp/${HOSTNAME}", False),
+        ("# ssh ${HOSTNAME%-*}-1", False),
+    ],
+)
+def test_names_that_a_script_makes_of_its_hosts_are_none_here(lines: str, *, is_lost: bool) -> None:
+    """The pods of an MPI job are called launcher-0 and worker-0: such a loop waited for ever."""
+    [conversion] = text_as_jobs(_MADE_OF_HOST.replace("LINES", lines)).conversions
+    own = [verdict for verdict in conversion.lost if "its own host's" in verdict.why]
+    assert bool(own) is is_lost
+
+
+@pytest.mark.parametrize(
+    ("name", "is_refused"),
+    [("$1-0.$0", True), ("${JOB}-0.${SERVICE}", True), ("x-0.jax", True), ("v-0.9", False)],
+)
+def test_pods_that_meet_by_the_first_pods_name_are_no_trials(
+    name: str, *, is_refused: bool
+) -> None:
+    """Two trials without a Service waited for a coordinator that had no such name."""
+    text = f"""\
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: jax}}
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: jax
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: r/jax:1
+        command: [bash, -c, "export JAX_COORDINATOR_IP={name}; python train.py", jax, jax]
+"""
+    if is_refused:
+        assert "its pods reach each other by their names" in refusal(text).message
+    else:
+        assert text_as_jobs(text).conversions

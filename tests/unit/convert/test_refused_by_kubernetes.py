@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.convert.inputs import pod_shapes
+from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError
 from tests.converted import refusal, text_as_jobs
 
@@ -87,6 +88,85 @@ def test_less_than_no_pods_is_refused(text: str, path: str) -> None:
     assert "is less than the least number, which is 0" in problem.message
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path", "hint"),
+    [
+        ("replicas: 1", "restartPolicy: OnFailed", "restartPolicy", "did you mean OnFailure?"),
+        (
+            "spec:\n          containers",
+            "spec:\n          restartPolicy: ExitCode\n          containers",
+            "template.spec.restartPolicy",
+            "write Always, OnFailure or Never",
+        ),
+        (
+            _CONTAINER,
+            f"{_CONTAINER}, imagePullPolicy: IfNotPresnt",
+            "template.spec.containers[0].imagePullPolicy",
+            "did you mean IfNotPresent?",
+        ),
+    ],
+)
+def test_a_word_that_is_no_policy_is_refused(old: str, new: str, path: str, hint: str) -> None:
+    """It was taken for what the other policies are."""
+    problem = refusal(_JOB.replace(old, new, 1))
+    assert f"spec.pytorchReplicaSpecs.Master.{path}" == problem.path
+    assert hint in problem.hint
+
+
+def test_a_policy_of_the_operators_own_is_none_of_pods() -> None:
+    """ExitCode is for the operator's roles; a label has whatever words a person likes."""
+    text = _JOB.replace("replicas: 1", "restartPolicy: ExitCode")
+    text = text.replace("{name: a}", "{name: a, labels: {restartPolicy: mine}}")
+    assert text_as_jobs(text).conversions
+
+
+def test_a_misspelt_policy_of_an_mpijob_is_refused() -> None:
+    """Its launcher was told to wait for as long as any other."""
+    problem = refusal(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec:\n"
+        "  launcherCreationPolicy: WaitForWorkerReady\n"
+        "  mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: l, "
+        'image: "a/b:1", command: [mpirun, ./a]}]}}}, Worker: {replicas: 2, template: '
+        '{spec: {containers: [{name: w, image: "a/b:1"}]}}}}\n'
+    )
+    assert "spec.launcherCreationPolicy" == problem.path
+    assert "did you mean WaitForWorkersReady?" == problem.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", "true"), ("yes", "true"), ("false", "false"), ("no", "false")]
+)
+def test_a_boolean_in_quotes_is_refused(text: str, value: str) -> None:
+    """Such a text was read as false, whatever it said."""
+    spec = f'spec:\n          hostNetwork: "{text}"\n          containers'
+    problem = refusal(_JOB.replace("spec:\n          containers", spec, 1))
+    assert "spec.pytorchReplicaSpecs.Master.template.spec.hostNetwork" == problem.path
+    assert f"write {value}, without quotes" == problem.hint
+
+
+def test_a_runtime_with_a_boolean_in_quotes_is_refused_where_it_is_named() -> None:
+    """A TrainJob takes its launcher for one without ranks otherwise."""
+    problem = refusal(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+        "spec: {runtimeRef: {name: ours}}\n---\n"
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\n"
+        "metadata: {name: ours}\n"
+        'spec: {mlPolicy: {numNodes: 2, mpi: {runLauncherAsNode: "true"}}, template: {spec: {}}}\n'
+    )
+    assert "spec.runtimeRef.name" == problem.path
+    assert "of ClusterTrainingRuntime ours spec.mlPolicy.mpi.runLauncherAsNode" in problem.message
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "XGBoostJob"])
+def test_two_masters_are_refused(kind: str) -> None:
+    """Their operator refuses them; here they were two nodes more."""
+    specs = {"PyTorchJob": "pytorchReplicaSpecs", "XGBoostJob": "xgbReplicaSpecs"}[kind]
+    text = _JOB.replace("PyTorchJob", kind).replace("pytorchReplicaSpecs", specs)
+    problem = refusal(text.replace("replicas: 1", "replicas: 2").replace("torchrun", "python"))
+    assert f"spec.{specs}.Master.replicas" == problem.path
+    assert "its operator refuses more than one" in problem.message
+
+
 @pytest.mark.parametrize(("role", "near"), [("Workr", "Worker"), ("worker", "Worker")])
 def test_a_role_like_another_is_refused(role: str, near: str) -> None:
     """Its pods were lost, and the run had the others alone."""
@@ -121,3 +201,17 @@ def test_what_the_chart_refuses_is_lost_of_all_roles() -> None:
     [conversion] = text_as_jobs(text).conversions
     own = [verdict for verdict in conversion.lost if verdict.path.endswith("nvidia.com/gpu")]
     assert ["Master", "Worker"] == [verdict.path.split(".")[2] for verdict in own]
+
+
+def test_an_item_whose_name_is_refused_is_lost_as_a_whole() -> None:
+    """Of a volume with such a name the claim was said to be carried, and it was in no values."""
+    mount = "volumeMounts: [{name: io_data, mountPath: /io}]"
+    volume = "volumes: [{name: io_data, persistentVolumeClaim: {claimName: io}}]"
+    text = _JOB.replace(_CONTAINER, f"{_CONTAINER}, {mount}").replace(
+        "spec:\n          containers", f"spec:\n          {volume}\n          containers", 1
+    )
+    [conversion] = text_as_jobs(text).conversions
+    own = [verdict for verdict in conversion.verdicts if ".volumes[0]." in verdict.path]
+    assert {Outcome.NOT_CARRIED} == {verdict.outcome for verdict in own}
+    assert {"Master", "Worker"} == {verdict.path.split(".")[2] for verdict in own}
+    assert not any("has no name" in note for note in conversion.notes)

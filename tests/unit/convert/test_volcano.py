@@ -493,3 +493,54 @@ def test_ranks_of_torchrun_have_no_keys_of_ssh() -> None:
     text = NEVER.replace("spec: {", "spec: {plugins: {ssh: []}, ", 1)
     whys = {own.path: own.why for own in text_as_jobs(text).conversions[0].verdicts}
     assert "finds no key" in whys["spec.plugins.ssh"]
+
+
+_TASKS = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a}
+spec:
+  plugins: {pytorch: ["--master=master", "--worker=worker"]}
+  tasks:
+  - {name: master, replicas: 1, POLICIES, template: {spec: {restartPolicy: Never, containers: [
+      {name: t, image: "a/b:1", command: [python, t.py]}]}}}
+  - {name: worker, replicas: 3, template: {spec: {restartPolicy: Never, containers: [
+      {name: t, image: "a/b:1", command: [python, t.py]}]}}}
+"""
+
+
+def test_pods_that_a_failed_one_takes_along_are_said_to_end() -> None:
+    """Volcano waits for all pods where no policy says what becomes of one that fails."""
+    notes = text_as_jobs(_TASKS.replace("POLICIES, ", "")).conversions[0].notes
+    assert any("ends the pods that still work, where Volcano let them go on" in n for n in notes)
+
+
+def test_containers_that_were_started_anew_without_a_limit_have_one() -> None:
+    """With OnFailure the kubelet does so, and Volcano sees no pod that failed."""
+    text = _TASKS.replace("POLICIES, ", "").replace(
+        "restartPolicy: Never", "restartPolicy: OnFailure"
+    )
+    notes = text_as_jobs(text).conversions[0].notes
+    assert any("was started anew in its pod, without a limit" in note for note in notes)
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    """The second was lost, field by field, for no reason that a person could see."""
+    problem = refusal(_TASKS.replace("POLICIES, ", "").replace("name: worker", "name: master"))
+    assert "spec.tasks[1].name" == problem.path
+    assert "a second task has this name" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "near"),
+    [
+        ("event: TaskComplete, action: CompleteJob", "event", "TaskCompleted"),
+        ("event: TaskCompleted, action: CompletJob", "action", "CompleteJob"),
+        ('events: ["*", PodFaild], action: AbortJob', "events[1]", "PodFailed"),
+    ],
+)
+def test_a_policy_that_volcano_does_not_know_is_refused(policy: str, key: str, near: str) -> None:
+    """It was said to replace pods that fail."""
+    problem = refusal(_TASKS.replace("POLICIES", f"policies: [{{{policy}}}]"))
+    assert f"spec.tasks[0].policies[0].{key}" == problem.path
+    assert f"did you mean {near}?" == problem.hint

@@ -242,7 +242,7 @@ def _refusal(problem: Problem) -> InputError:
 
 def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     """Take the value at a path out, and say so of the fields that it was made of."""
-    own = _whole_condition(_existing(fields.values, path))
+    own = _whole_item(_whole_condition(_existing(fields.values, path)))
     if not own or own == ("workload",):
         raise _refusal(problem)
     places = {place_of(fields.values, to): source for to, source in fields.origins.items()}
@@ -273,6 +273,12 @@ def _whole_condition(path: FieldPath) -> FieldPath:
         if path[depth] == "values" and path[depth - 2] in ("matchExpressions", "matchFields"):
             return path[:depth]
     return path
+
+
+def _whole_item(path: FieldPath) -> FieldPath:
+    """A path, up to the item whose name it is: but for ports, none is merged without one."""
+    is_name = len(path) > 2 and path[-1] == "name" and isinstance(path[-2], int)  # noqa: PLR2004
+    return path[:-1] if is_name and path[-3] != "ports" else path
 
 
 def _existing(values: Mapping[str, Any], path: FieldPath) -> FieldPath:

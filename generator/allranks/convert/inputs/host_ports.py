@@ -24,6 +24,10 @@ def noted(conversion: Conversion) -> Conversion:
     pods = k8s.at(values, "mpi", "numWorkers") or values.get("nodes") or 1
     if not port or k8s.at(values, "network", "hostNetwork") is not True or pods == 1:
         return conversion
+    is_of_workers = values.get("workload") == "mpi" and not k8s.at(
+        values, "mpi", "runLauncherAsWorker"
+    )
+    own = "workers" if is_of_workers else "pods"
     return conversion.with_notes(
-        [f"on their nodes' network no two of the pods can have one node: each opens {port} there"]
+        [f"on their nodes' network no two of the {own} can have one node: each opens {port} there"]
     )

@@ -29,6 +29,18 @@ _OTHER_NAMES = (
     "names that `allranks render` shows"
 )
 
+_NAMES_OF_HOST = (
+    "it makes the names of the other pods of its own host's, and they are called launcher-0, "
+    "worker-0 and so on behind the release's name here: read them from /etc/mpi/hostfile, and "
+    "leave out what waits for them, which the launcher does"
+)
+# A name without its last part, which is a pod's number: ``$(hostname | rev | cut -d- -f2- | rev)``.
+_HOST = (
+    r"(?:\$\(\s*hostname\b[^)|\n]*\|[^)\n]*\)|`\s*hostname\b[^`|\n]*\|[^`\n]*`"
+    r"|\$\{HOSTNAME(?:%|/)[^}\n]*\})"
+)
+_BASE_OF_HOST = re.compile(rf"(?P<name>[A-Za-z_]\w*)=[\"']?{_HOST}")
+_NAME_OF_HOST = re.compile(rf"{_HOST}[\"']?-(?=[\d${{])")
 _TRIALS = "it names pods of the old controller: the trials of a sweep have no names for each other"
 
 
@@ -66,28 +78,49 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
             elif name in (fields.values.get("env") or {}) and _names_pods(value, names):
                 _check_trials(fields, podset, path)
                 fields.leave(path, _why(fields))
-        of_job = _named(fields, (*here, "env"), _JOB_NAME)
-        of_jobset = _named(fields, (*here, "env"), _OF_JOBSET)
-
-        def is_old(
-            text: str, of_job: tuple[str, ...] = of_job, of_jobset: tuple[str, ...] = of_jobset
-        ) -> bool:
-            text = shell_comments.without(text)
-            makes_names = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
-            return _names_pods(text, names) or makes_names
-
-        for key in ("command", "args"):
-            for index, word in enumerate(fields.words(*here, key)):
-                if is_old(word):
-                    _check_trials(fields, podset, (*here, key, index))
-                if is_old(word) and any(map(is_old, _own_texts(fields))):
-                    fields.leave((*here, key, index), _why(fields))
-                elif is_put and is_old(word):
-                    fields.change((*here, key, index), "MASTER_ADDR is rank 0's pod", "command")
+        _put_words(fields, podset, names, is_put=is_put)
         _say_of_others(fields, podset, names)
     if exports and isinstance(fields.values.get("command"), list):
         text = " ".join(f"{name}={value}" for name, value in exports.items())
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
+
+
+def _put_words(fields: Fields, podset: PodSet, names: Sequence[str], *, is_put: bool) -> None:
+    """Say of a container's words that they name pods of the old controller, or make their names.
+
+    Args:
+        fields: the object, converted.
+        podset: the pods.
+        names: the names of pods before their indices.
+        is_put: whether the address of rank 0 stands in the place of its pod's name.
+    """
+    here: FieldPath = (*podset.path, "spec", "containers", podset.index)
+    of_job = _named(fields, (*here, "env"), _JOB_NAME)
+    of_jobset = _named(fields, (*here, "env"), _OF_JOBSET)
+    subdomain = fields.text(*podset.path, "spec", "subdomain")
+
+    def is_old(text: str) -> bool:
+        text = shell_comments.without(text)
+        makes_names = _makes_names(text, of_job) or _makes_names_of_jobset(text, of_jobset)
+        return _names_pods(text, names) or makes_names
+
+    for key in ("command", "args"):
+        for index, word in enumerate(fields.words(*here, key)):
+            path: FieldPath = (*here, key, index)
+            if is_old(word) or _makes_first_name(word, subdomain):
+                _check_trials(fields, podset, path)
+            if is_old(word) and any(map(is_old, _own_texts(fields))):
+                fields.leave(path, _why(fields))
+            elif is_put and is_old(word):
+                fields.change(path, "MASTER_ADDR is rank 0's pod", "command")
+            elif _makes_names_of_host(word) and _is_of_mpi(fields):
+                fields.leave(path, _NAMES_OF_HOST)
+
+
+def _is_of_mpi(fields: Fields) -> bool:
+    """Whether ranks are started over ssh, by a script that makes names of its own host's."""
+    is_mpi = fields.values.get("workload") == "mpi"
+    return is_mpi and any(map(_makes_names_of_host, _own_texts(fields)))
 
 
 def _why(fields: Fields) -> str:
@@ -192,6 +225,23 @@ def _makes_names(text: str, variables: Sequence[str]) -> bool:
     return any(
         re.search(rf"\$(?:{re.escape(name)}\b|\{{{re.escape(name)}\}})[\"']?-", text)
         for name in variables
+    )
+
+
+def _makes_first_name(text: str, subdomain: str) -> bool:
+    """Whether a script makes the name of a set's first pod: ``${JOB}-0.${SERVICE}``."""
+    if not subdomain:
+        return False
+    name = rf"[\w}})\"']-0\.(?:\$[({{]?\w|{re.escape(subdomain)}(?![\w-]))"
+    return re.search(name, shell_comments.without(text)) is not None
+
+
+def _makes_names_of_host(text: str) -> bool:
+    """Whether a script makes names of other pods of its own host's."""
+    code = shell_comments.without(text)
+    return _NAME_OF_HOST.search(code) is not None or any(
+        re.search(rf"\$\{{?{match['name']}\}}?[\"']?-(?=[\d${{])", code)
+        for match in _BASE_OF_HOST.finditer(code)
     )
 
 

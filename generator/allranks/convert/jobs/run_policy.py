@@ -117,7 +117,11 @@ def leaves_pods(fields: Fields) -> bool:
         fields: the object.
     """
     places = (("spec", "cleanPodPolicy"), ("spec", "runPolicy", "cleanPodPolicy"))
-    return not any(fields.text(*place) for place in places)
+    if any(fields.text(*place) for place in places):
+        return False
+    # Source: pkg/apis/tensorflow/v1alpha2/defaults.go and v1beta1, v1beta2 of tf-operator.
+    is_old = fields.text("apiVersion").rpartition("/")[2] not in ("", "v1")
+    return not (is_old and fields.text("kind") == "TFJob")
 
 
 def has_idle_launcher(values: Mapping[str, Any]) -> bool:
@@ -222,6 +226,27 @@ _LIMIT = "runPolicy.backoffLimit"
 _GIVES_UP = (
     "with restartPolicy Never the job fails with its first pod that does, whatever this says"
 )
+
+
+def refuse_more_masters(fields: Fields, path: FieldPath) -> None:
+    """Refuse a job of several masters, as its operator does.
+
+    Source: pkg/webhooks of the training operator, "There must be only 1 master replica".
+
+    Args:
+        fields: the object.
+        path: the master's spec.
+
+    Raises:
+        InputError: it has several.
+    """
+    count = fields.number(*path, "replicas") if fields.mapping(*path) else None
+    if count is not None and count > 1:
+        raise InputError(
+            f"it has {count} masters, and its operator refuses more than one",
+            path=dotted((*path, "replicas")),
+            hint="write 1 here, and the others as workers",
+        )
 
 
 def refuse_old(fields: Fields) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert.chart_values import finish
+from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs import job_program, roles, run_policy
 from allranks.convert.pods import pod_values
 from allranks.convert.programs import commands, references, torchrun_words
@@ -22,11 +23,14 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.convert.documents.context import Context
     from allranks.convert.documents.document import Manifest
     from allranks.convert.pods.pod_values import PodTemplate
@@ -81,6 +85,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES, "an ElasticJob has no such field")
     strategy, framework = _strategy(fields)
     pod_values.labels(fields, ("metadata",), ())
+    # Its master keeps the names of roles as they are typed.
+    _check_case(fields)
     own_roles = roles.of_specs(fields, _SPECS, _NAMES, 0, keep_empty=True)
     count_of_plan = _plan_count(fields, context)
     own_roles = [
@@ -111,7 +117,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         for template in templates.values():
             _own_master(fields, template)
     for role in own_roles:
-        _replicas(fields, role)
+        _replicas(fields, role, templates[role.name])
+    _say_of_unsized(fields, templates)
     _switches(fields, own_roles)
     _limits(fields)
     _envs(fields)
@@ -150,13 +157,31 @@ def _without_number(fields: Fields, own_roles: list[roles.Role]) -> list[roles.R
     ]
 
 
+def _check_case(fields: Fields) -> None:
+    """Refuse a role in other letters, which DLRover's master does not know: ``PS``."""
+    for key in fields.mapping(*_SPECS):
+        if key not in _NAMES and str(key).lower() in _NAMES:
+            raise InputError(
+                f"DLRover knows no role {key}",
+                path=dotted((*_SPECS, key)),
+                hint=f"write {str(key).lower()}",
+            )
+
+
 def _strategy(fields: Fields) -> tuple[str, str]:
     strategy = str(fields.get("spec", "distributionStrategy") or "")
     if strategy.lower() not in _STRATEGIES:
+        is_own = strategy.lower() == "customstrategy"
         raise InputError(
-            f"the strategy {strategy} leaves it to the job's own master how it trains",
+            f"the strategy {strategy} leaves it to the job's own master how it trains"
+            if is_own
+            else f"{strategy} is no strategy of DLRover's",
             path="spec.distributionStrategy",
-            hint="only AllreduceStrategy and ParameterServerStrategy are converted",
+            hint="only AllreduceStrategy and ParameterServerStrategy are converted"
+            if is_own
+            else misspelt_keys.nearest_or_all(
+                strategy, ("AllreduceStrategy", "ParameterServerStrategy")
+            ),
         )
     return _STRATEGIES[strategy.lower()]
 
@@ -227,8 +252,8 @@ def _own_master(fields: Fields, pod: PodTemplate) -> None:
         for key in ("command", "args"):
             fields.leave(
                 (*pod.container, key),
-                "it runs a module of DLRover's, which finds no master of DLRover: run the training "
-                "itself, which reads TF_CONFIG",
+                "the values have it as it is, and it runs a module of DLRover's, which finds no "
+                "master of DLRover: run the training itself, which reads TF_CONFIG",
             )
 
 
@@ -256,7 +281,26 @@ _OWN_LAUNCHER = (
 )
 
 
-def _replicas(fields: Fields, role: roles.Role) -> None:
+def _asks(pod: PodTemplate) -> bool:
+    """Whether the pods of a template ask for anything that a limit can be divided by."""
+    return pod.gpus > 0 or any(piece.to[:1] == ("resources",) for piece in pod.pieces)
+
+
+def _say_of_unsized(fields: Fields, templates: Mapping[str, PodTemplate]) -> None:
+    """Say of pods that ask for nothing that DLRover's master chose what they have.
+
+    Source: dlrover/python/master/resource/local_optimizer.py, _generate_job_create_resource.
+    """
+    unsized = [name for name, pod in templates.items() if not _asks(pod)]
+    if unsized and fields.mapping("spec", "resourceLimits"):
+        fields.note(
+            f"the pods of {' and '.join(unsized)} ask for nothing: DLRover's master chose their "
+            "CPU and memory, within resourceLimits; here nobody does: write "
+            "resources.perPod.requests"
+        )
+
+
+def _replicas(fields: Fields, role: roles.Role, pod: PodTemplate) -> None:
     here = role.replicas[:-1]
     is_worker = role.name == roles.WORKER
     for key, to in (("minReplicas", "minWorkers"), ("maxReplicas", "maxWorkers")):
@@ -269,9 +313,11 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
     if auto is False and is_worker:
         _fix_workers(fields, here, role.count, (*here, "autoScale"))
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
-    elif auto is True:
+    elif auto is True and is_worker and not _asks(pod) and not fields.number(*here, "maxReplicas"):
+        fields.leave((*here, "autoScale"), _WITHOUT_MOST)
+    elif auto is True and is_worker:
         fields.say((*here, "autoScale"), Outcome.CARRIED, "elastic.auto")
-    elif auto is False:
+    else:
         fields.change((*here, "autoScale"), "the master changes the number of workers alone")
     _restarts(fields, here, is_worker=is_worker)
     if fields.get(*here, "priority") in ("", None):
@@ -280,6 +326,12 @@ def _replicas(fields: Fields, role: roles.Role) -> None:
         if fields.get(*here, key) == "volcano":
             fields.carry((*here, key), ("scheduling", "dialect"), "volcano")
     run_policy.restart_policy(fields, (*here, "restartPolicy"), gives_up=False)
+
+
+_WITHOUT_MOST = (
+    "its number stays what it is: nothing says how many workers there may be, as they ask for "
+    "nothing that resourceLimits could be divided by: write maxReplicas, or their resources"
+)
 
 
 def _fix_workers(fields: Fields, here: FieldPath, count: int, source: FieldPath) -> None:

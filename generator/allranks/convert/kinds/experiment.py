@@ -20,7 +20,7 @@ from allranks.convert.chart_values import end_of_run, finish, trials
 from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs.rewrite import Rewrite
 from allranks.convert.kinds import search_spaces
-from allranks.convert.pods import pod_values, podsets
+from allranks.convert.pods import containers, pod_values, podsets
 from allranks.convert.verdicts import (
     METADATA,
     Beside,
@@ -188,6 +188,15 @@ def trial(manifest: Manifest, context: Context) -> Manifest:
 def _primary(target: Rewrite, fields: Fields) -> None:
     """Tell which container of a Job runs the program, where the Experiment says it."""
     name = fields.text(*_TEMPLATE, "primaryContainerName")
+    own = containers.of(target.manifest)
+    known = list(dict.fromkeys(k8s.text(item, "name") for _, _, item in own))
+    if name and known and name not in known:
+        near = misspelt_keys.nearest_word(name, known)
+        raise InputError(
+            f"no container of the trial's job is called {name}, and Katib's trials fail without it",
+            path=dotted((*_TEMPLATE, "primaryContainerName")),
+            hint=f"did you mean {near}?" if near else f"write {' or '.join(known)}",
+        )
     why = "the container of the program is called trainer here"
     fields.change((*_TEMPLATE, "primaryContainerName"), why)
     if name and target.manifest.get("kind") == "Job":

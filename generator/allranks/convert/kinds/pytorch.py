@@ -122,16 +122,16 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         source = (*pod.container, "command" if pod.command else "args")
     job_program.processes(fields, pod, program, count, source)
     run_policy.run_policy(fields, ("spec", "runPolicy"))
-    if run_policy.leaves_pods(fields):
-        # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
-        waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
-        of_workers = "without a Master a PyTorchJob is done when all of its workers are"
-        end_of_run.note(fields, of_workers if waits else end_of_run.OF_OPERATOR)
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
     ]
     run_policy.restart_policies(fields, policies)
     _elastic(fields, program)
+    if run_policy.leaves_pods(fields):
+        # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
+        waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
+        of_workers = "without a Master a PyTorchJob is done when all of its workers are"
+        end_of_run.note(fields, of_workers if waits else end_of_run.OF_OPERATOR)
     _environment(fields, pod, program)
     return finish.conversion(fields)
 
@@ -142,6 +142,7 @@ def _roles(fields: Fields) -> list[str]:
     for key in specs:
         if key not in _ROLES:
             fields.leave(("spec", "pytorchReplicaSpecs", key), f"{key} is no role of a {KIND}")
+    run_policy.refuse_more_masters(fields, _path("Master"))
     roles = [role for role in _ROLES if isinstance(specs.get(role), dict)]
     sized = [role for role in roles if fields.number(*_path(role), "replicas") != 0]
     if roles and not sized and not fields.has("spec", "elasticPolicy"):

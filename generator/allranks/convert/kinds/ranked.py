@@ -80,6 +80,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     fields = Fields(manifest, {}, _RULES[kind], f"a {kind} has no such field")
     pod_values.labels(fields, ("metadata",), ())
     path: FieldPath = ("spec", _SPECS[kind])
+    if kind == "XGBoostJob":
+        run_policy.refuse_more_masters(fields, (*path, "Master"))
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
     own_roles = _alike(fields, own_roles, has_servers=kind == "PaddleJob")

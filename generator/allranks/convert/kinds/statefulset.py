@@ -12,6 +12,7 @@ from allranks.convert.chart_values import finish
 from allranks.convert.jobs import configmap_scripts, pod_jobs, pod_names
 from allranks.convert.kinds import job
 from allranks.convert.pods import claims, pod_values, podsets
+from allranks.convert.programs import commands
 from allranks.convert.verdicts import METADATA, Beside, Fields, Rule, Rules, carried, changed
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ FIELDS: tuple[Rule, ...] = (
 _RULES = Rules(FIELDS)
 _FOR_EVER = (
     "as before, its pods start anew for ever where they fail, whatever runPolicy.backoffLimit "
-    "says; when the training is done they stay, and do not train again as they did: set "
-    "torchrun.controller to Job for a run that ends"
+    "says; when the training is done they stay{}: set torchrun.controller to Job for a run that "
+    "ends"
 )
+_AS_THEY_DID = ", and do not train again as they did"
+_RESTARTS = "the pods of a StatefulSet start anew where they fail, as before"
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:
@@ -63,7 +66,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     )
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
-        fields.note(_FOR_EVER)
+        # A script that keeps its pod has not trained again either.
+        has_kept = any(note.startswith(commands.POD_STAYS) for note in fields.notes)
+        fields.note(_FOR_EVER.format("" if has_kept else _AS_THEY_DID))
+        fields.change(("spec", "template", "spec", "restartPolicy"), _RESTARTS)
     else:
         fields.note(job.FOR_EVER)
     service = fields.text("spec", "serviceName")

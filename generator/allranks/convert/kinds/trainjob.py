@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values import finish
+from allranks.convert.inputs import api_server
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
 from allranks.convert.kinds import runtime_fields, runtimes
@@ -236,6 +237,7 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     document = context.find(kind, name, runtimes.GROUP)
     title = f"{kind} {name}"
     if document is not None:
+        _check_runtime(document, title)
         why = "the runtime is part of the values"
         if " of context " in document.source:
             fields.note(f"its runtime is {document.source}, as it is there now")
@@ -270,6 +272,19 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         path="spec.runtimeRef.name",
         hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE",
     )
+
+
+def _check_runtime(document: Document, title: str) -> None:
+    """Refuse a runtime that no API server takes, at the place that names it."""
+    try:
+        api_server.refuse(document.data)
+    except InputError as error:
+        problem = error.problem
+        raise InputError(
+            f"of {title} {problem.path}: {problem.message}",
+            path="spec.runtimeRef.name",
+            hint=problem.hint,
+        ) from error
 
 
 def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> None:

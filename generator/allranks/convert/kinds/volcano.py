@@ -9,19 +9,31 @@ themselves.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values import end_of_run, finish
+from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs import configmap_scripts, pod_jobs, pod_names, run_policy
 from allranks.convert.kinds import job, volcano_flags
 from allranks.convert.pods import claims, pod_values, podsets
 from allranks.convert.pods.claims import Claim
 from allranks.convert.pods.podsets import PodSet, Shape
-from allranks.convert.verdicts import METADATA, Fields, Outcome, Rule, Rules, carried, changed, lost
+from allranks.convert.verdicts import (
+    METADATA,
+    Fields,
+    Outcome,
+    Rule,
+    Rules,
+    carried,
+    changed,
+    dotted,
+    lost,
+)
 from allranks.errors import InputError
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from allranks.convert.documents.context import Context
     from allranks.convert.documents.document import Manifest
@@ -94,13 +106,17 @@ _DEFAULT_QUEUE = "default"
 _ENDING = ("CompleteJob",)
 _NO_RETRY = (
     "no policy of it starts anything anew when a pod fails, and its pods' restartPolicy is Never: "
-    "Volcano makes no pod anew that failed, and nor does the run; set runPolicy.backoffLimit to "
-    "try again"
+    "Volcano makes no pod anew that failed, and nor does the run, which fails with it and ends the "
+    "pods that still work, where Volcano let them go on; set runPolicy.backoffLimit to try again"
 )
 _ALWAYS = (
     "with the restartPolicy Always, which it is without one, containers were started anew for "
     "ever, those that had succeeded too; here a pod that succeeds is done, and "
     "runPolicy.backoffLimit says how often one that fails is replaced"
+)
+_ON_FAILURE = (
+    "with the restartPolicy OnFailure a container that failed was started anew in its pod, without "
+    "a limit; here the pod is replaced, at most runPolicy.backoffLimit times"
 )
 _EVICTED = "an evicted pod is replaced, and counts for nothing"
 _EVICTED_ALONE = f"a pod that fails ends the run; {_EVICTED}, where it ended the job as well"
@@ -181,9 +197,15 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 
 
 def _tasks(fields: Fields) -> list[PodSet]:
-    sets = []
+    sets: list[PodSet] = []
     for index, _ in fields.items(*_TASKS):
         here: FieldPath = (*_TASKS, index)
+        if any(podset.name == fields.text(*here, "name") for podset in sets):
+            raise InputError(
+                "a second task has this name, and Volcano refuses it",
+                path=dotted((*here, "name")),
+                hint="give each task a name of its own",
+            )
         podset = job.replicas_of(fields, here, fields.text(*here, "name") or f"default{index}")
         if podset.replicas == 0:
             fields.change(here, "it has no pods")
@@ -301,6 +323,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
             events = {*fields.words(*place, index, "events"), str(policy.get("event") or "")} - {""}
             action, code = policy.get("action"), policy.get("exitCode")
             here: FieldPath = (*place, index)
+            _check_words(here, policy)
             is_of_failure = not events or not events <= _NO_FAILURE
             restarts_something = str(action).startswith("Restart")
             starts_anew |= restarts_something and is_of_failure
@@ -319,8 +342,8 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     if not ends_early:
         end_of_run.note(fields, "no policy of the Job ends it before all of its pods have")
     restarts = _restart_policies(fields, deciding)
-    if restarts & {"", "Always"}:
-        fields.note(_ALWAYS)
+    if restarts - {"Never"}:
+        fields.note(_ALWAYS if restarts & {"", "Always"} else _ON_FAILURE)
     is_unanswered = restarts <= {"Never"} and not starts_anew
     if is_unanswered and times and not gives_up:
         fields.note(_NO_RETRY)
@@ -330,6 +353,36 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
     job.retry(fields, times, ("spec", "maxRetry"))
     if fatal:
         fields.put(("runPolicy", "fatalExitCodes"), sorted(set(fatal)))
+
+
+# Source: pkg/apis/bus/v1alpha1 of volcano.sh/apis, and its admission, which refuses others.
+_EVENTS = (
+    *("*", "PodFailed", "PodEvicted", "PodPending", "PodRunning", "Unknown", "TaskCompleted"),
+    *("TaskFailed", "OutOfSync", "CommandIssued", "JobUpdated", "JobUnknown"),
+)
+_ACTIONS = (
+    *("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob"),
+    *("CompleteJob", "ResumeJob", "SyncJob", "EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue"),
+)
+
+
+def _check_words(here: FieldPath, policy: Mapping[str, Any]) -> None:
+    """Refuse a policy whose event or action Volcano does not know."""
+    asked: list[tuple[FieldPath, Any, tuple[str, ...]]] = [
+        (("events", index), event, _EVENTS)
+        for index, event in enumerate(k8s.texts(policy.get("events")))
+    ]
+    asked += [(("event",), policy.get("event"), _EVENTS)]
+    asked += [(("action",), policy.get("action"), _ACTIONS)]
+    for place, word, known in asked:
+        if isinstance(word, str) and word and word not in known:
+            near = misspelt_keys.nearest_word(word, known)
+            kind = str(place[0]).removesuffix("s")
+            raise InputError(
+                f"{word!r} is no {kind} of Volcano's policies, and it refuses the Job",
+                path=dotted((*here, *place)),
+                hint=f"did you mean {near}?" if near else f"write one of {', '.join(known)}",
+            )
 
 
 def _gives_up(

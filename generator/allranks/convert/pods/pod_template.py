@@ -555,7 +555,7 @@ class _TemplateReader:
                 "containerPort"
             ) in (23456, 29500, 2222):
                 self._fields.change(
-                    (*path, index), "the chart opens the port of its own rendezvous"
+                    (*path, index), "the chart opens the ports by which its pods meet"
                 )
             else:
                 entries.append((index, _clean(port)))

@@ -89,7 +89,7 @@ FIELDS: tuple[Rule, ...] = (
     carried(f"{_C}.workingDir", "workingDir"),
     carried(f"{_C}.env.**", "env"),
     carried(f"{_C}.envFrom.**", "envFrom"),
-    changed(f"{_C}.ports.**", "", "the chart opens the port of its own rendezvous"),
+    changed(f"{_C}.ports.**", "", "the chart opens the ports by which its pods meet"),
     carried(f"{_C}.resources.claims.**", "podTemplate.spec.containers[trainer].resources.claims"),
     *(
         carried(f"{_C}.resources.{key}.**", "gpusPerNode, gpuResource, resources.perPod")
@@ -343,8 +343,9 @@ def _user(pod: PodTemplate) -> int | None:
 
 _ROOT = "security.restricted is false, because the manifest runs its containers as root, user 0"
 _NO_ROOT = (
-    "security.restricted is false, because the manifest does not ask for runAsNonRoot and all else "
-    "that it sets; its containers run as user {}: set it to true where they need no other rights"
+    "security.restricted is false, because the manifest does not ask for all that it sets "
+    "(runAsNonRoot, no escalation of privileges, no capabilities, a seccompProfile); its "
+    "containers run as user {}: set it to true where they need no other rights"
 )
 SECURITY_NOTE = (
     "security.restricted is false, because the manifest lets its containers run as the image's own "

@@ -138,7 +138,7 @@ _WITH_OPTIONS = (["stdbuf"], ["tini"], ["time"])
 _WRAPPERS = ("exec", "nohup", "time", "command", "stdbuf", "unbuffer", "tini", "dumb-init", "env")
 _RESERVED_IN_FRONT = re.compile(r"(?:(?<![^\s;&|])(?:!|coproc|time(?:[ \t]+-p)?)(?:[ \t]|\\\n)+)+$")
 UNTIMED = "`time` is left out, and so is the line in which it said how long the program ran"
-_POD_STAYS = (
+POD_STAYS = (
     "the script ends with what only keeps its pod, so that no pod ever ends or gives back its GPUs"
     ": leave that out where the run shall be done"
 )
@@ -407,7 +407,7 @@ def _whole(words: tuple[str, ...], text: str) -> Program:
     """A script as it is: each process runs it, or each pod where it starts processes itself."""
     parsed = shell.parse(text) or []
     keeps_pod = len(parsed) > 1 and preparation.keeps_pod(_texts(parsed[-1]))
-    notes = (_POD_STAYS,) if keeps_pod else ()
+    notes = (POD_STAYS,) if keeps_pod else ()
     runners = [_runner(_unwrapped(_texts(command))[1]) for command in parsed]
     runners += [_runner(held) for held in _held(parsed)]
     if any(runner in (Runner.MPIRUN, Runner.HOROVODRUN) for runner in runners):
