@@ -366,7 +366,7 @@ def test_with_whose_end_a_job_of_ranks_is_over_is_said(more: str, *, is_noted: b
         "command: [torchrun, --nnodes=2, t.py]}]}}\n"
     )
     notes = text_as_jobs(text).conversions[0].notes
-    assert is_noted == any("the run is over with its first pod" in note for note in notes)
+    assert is_noted == any("the run is over when rank 0's pod is done" in note for note in notes)
 
 
 _OF_SCRIPT = """\
@@ -415,3 +415,19 @@ def test_a_script_says_by_its_options_that_its_pods_are_ranks(
         values["nodes"],
         values["command"][-2:],
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_noted"),
+    [("", True), ("backoffLimit: 6, ", False), ("backoffLimitPerIndex: 1, ", False)],
+)
+def test_a_number_of_retries_that_a_job_has_for_all_of_its_pods(
+    limit: str, *, is_noted: bool
+) -> None:
+    """Kubernetes' own number is each trial's here, and nothing in the object says it."""
+    [conversion] = text_as_jobs(
+        f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{{limit}completions: 9, "
+        "completionMode: Indexed, template: {spec: {restartPolicy: Never, containers: "
+        "[{name: c, image: i, command: [python, t.py]}]}}}\n"
+    ).conversions
+    assert any("each trial may fail as often" in note for note in conversion.notes) is is_noted

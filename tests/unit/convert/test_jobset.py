@@ -401,3 +401,17 @@ def test_a_job_to_wait_for_that_is_not_there_is_lost() -> None:
     own = [verdict for verdict in conversion.lost if ".dependsOn[0]" in verdict.path]
     assert own
     assert all("no replicated job fetch" in verdict.why for verdict in own)
+
+
+def test_how_many_failures_a_set_may_have_is_counted_aloud() -> None:
+    """Two restarts of Jobs with Kubernetes' own number of retries are 20 failures."""
+    [conversion] = text_as_jobs(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        "  failurePolicy: {maxRestarts: 2}\n  replicatedJobs:\n  - name: w\n    template:\n"
+        "      spec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, "
+        "containers: [{name: c, image: i, command: [torchrun, t.py]}]}}}\n"
+    ).conversions
+    assert 20 == conversion.values["runPolicy"]["backoffLimit"]
+    [why] = [v.why for v in conversion.verdicts if v.path == "spec.failurePolicy.maxRestarts"]
+    assert "starts anew 2 times, each when a Job of it has had 6 retries" in why
+    assert "20 in all" in why

@@ -1117,7 +1117,7 @@ def test_with_whose_end_a_tfjob_is_over_is_said(roles: str, policy: str, end: st
     )
     text = f"apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {{name: a}}\nspec:\n  {policy}\n"
     notes = text_as_jobs(f"{text}  tfReplicaSpecs:\n{specs}").conversions[0].notes
-    ends = [note for note in notes if "the run is over with" in note]
+    ends = [note for note in notes if "the run is over w" in note]
     assert bool(end) == bool(ends)
     assert all(f"with {end}, and" in note for note in ends)
 
@@ -1231,7 +1231,7 @@ def test_with_whose_end_a_pytorchjob_is_over_is_said(
         f"spec:\n  runPolicy: {policy}\n  pytorchReplicaSpecs:\n{pods}"
     )
     notes = text_as_jobs(text).conversions[0].notes
-    assert is_noted == any("the run is over with its first pod" in note for note in notes)
+    assert is_noted == any("the run is over when rank 0's pod is done" in note for note in notes)
 
 
 def test_an_annotation_of_the_object_that_is_read_on_pods_is_said() -> None:
@@ -1635,7 +1635,7 @@ def test_the_operator_of_older_tfjobs_ended_their_pods(version: str, *, is_said:
 
 
 def test_pods_of_a_rendezvous_that_is_not_the_charts_are_all_waited_for() -> None:
-    """No sentence says that the run is over with the first of them."""
+    """No sentence says that the run is over with the pod of rank 0."""
     [conversion] = text_as_jobs(
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: m}\nspec:\n"
         "  elasticPolicy: {rdzvBackend: etcd, rdzvHost: etcd, rdzvPort: 2379}\n"
@@ -1643,7 +1643,7 @@ def test_pods_of_a_rendezvous_that_is_not_the_charts_are_all_waited_for() -> Non
         '    {name: pytorch, image: "a/b:1", command: [torchrun, t.py]}]}}}}\n'
     ).conversions
     assert "etcd" in conversion.values["torchrun"]["rdzvBackend"]
-    assert not any("the run is over with its first pod" in note for note in conversion.notes)
+    assert not any("the run is over when rank 0's pod is done" in note for note in conversion.notes)
 
 
 @pytest.mark.parametrize(("as_worker", "pods"), [("false", "workers"), ("true", "pods")])
@@ -1676,3 +1676,60 @@ def test_pods_of_a_statefulset_train_again_unless_their_script_keeps_them(
     assert ("do not train again as they did" in note) is trained_again
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "start anew where they fail" in whys["spec.template.spec.restartPolicy"]
+
+
+def test_a_pytorchjob_with_a_master_counts_its_pods_in_world_size() -> None:
+    """Its operator sets the variable then, to the number of pods."""
+    pod = "template: {spec: {containers: [{name: pytorch, image: i, command: [bash, -c, "
+    pod += "'torchrun --nproc-per-node=4 t.py --world $((WORLD_SIZE*4))']}]}}"
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: m}\nspec:\n"
+        f"  pytorchReplicaSpecs:\n    Master: {{{pod}}}\n    Worker: {{{pod}}}\n"
+    ).conversions
+    assert any("WORLD_SIZE, which was another number there" in n for n in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("command", "slots", "is_noted"),
+    [
+        ("mpirun -n 2 hostname && echo both", 2, False),
+        ("mpirun --np 16 ./a", 16, False),
+        ("mpirun ./a", None, True),
+        ("mpirun -H localhost:4 ./a", None, True),
+    ],
+)
+def test_a_launcher_alone_has_room_for_its_ranks(
+    command: str, slots: int | None, *, is_noted: bool
+) -> None:
+    """The operator's list of hosts is empty then, and mpirun takes the node's cores."""
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: m}\nspec:\n"
+        "  mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: l, image: i, "
+        f"command: [bash, -c, {json.dumps(command)}]}}]}}}}}}}}\n"
+    ).conversions
+    assert slots == conversion.values["mpi"].get("slotsPerWorker")
+    assert any("the launcher is alone" in note for note in conversion.notes) is is_noted
+
+
+@pytest.mark.parametrize(("kind", "how"), [("OpenMPI", "--bind-to"), ("Intel", "I_MPI_PIN")])
+def test_how_ranks_are_bound_is_the_mpis_own(kind: str, how: str) -> None:
+    """Intel's mpirun has a variable for it, which the chart sets to none."""
+    pod = "{template: {spec: {containers: [{name: c, image: i, command: [mpirun, ./a]}]}}}"
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: m}\nspec:\n"
+        f"  mpiImplementation: {kind}\n  mpiReplicaSpecs: {{Launcher: {pod}, Worker: {pod}}}\n"
+    ).conversions
+    [note] = [note for note in conversion.notes if "bound to no core" in note]
+    assert how in note
+
+
+def test_an_init_container_that_is_called_as_the_trainer_has_another_name() -> None:
+    """Names are unique in a pod, also between its two lists of containers."""
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: m}\nspec:\n"
+        "  pytorchReplicaSpecs: {Worker: {template: {spec: {\n"
+        "    initContainers: [{name: trainer, image: i, command: [ls]}],\n"
+        "    containers: [{name: pytorch, image: i, command: [torchrun, t.py]}]}}}}\n"
+    ).conversions
+    [init] = conversion.values["podTemplate"]["spec"]["initContainers"]
+    assert "trainer-side" == init["name"]

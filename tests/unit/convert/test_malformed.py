@@ -359,12 +359,14 @@ def test_a_shell_without_a_text_breaks_nothing(tmp_path: Path) -> None:
 
 
 def test_a_number_that_a_shell_computes_is_said() -> None:
-    """`$((WORLD_SIZE * 4))` was the ranks, of the pods' number, and here it is four times those."""
+    """`$((WORLD_SIZE * 4))` was the ranks, of the pods' number, and here it is four times those.
+
+    Without a Master the operator set no such variable.
+    """
     script = "torchrun --nproc-per-node=4 t.py --world $((WORLD_SIZE*4))"
-    conversion = convert(
-        ("command: [python, t.py]", f"command: [bash, -c, '{script}']"),
-    )
-    assert any("reads WORLD_SIZE, which was another number" in note for note in conversion.notes)
+    change = ("command: [python, t.py]", f"command: [bash, -c, '{script}']")
+    notes = convert(change).notes
+    assert any("WORLD_SIZE, which was not there, as nobody set it without" in n for n in notes)
 
 
 @pytest.mark.parametrize(

@@ -494,3 +494,25 @@ def test_a_report_has_the_fields_of_a_runtime() -> None:
     assert "## ClusterTrainingRuntime r" in conversion_report.markdown(result)
     [job] = conversion_report.as_json(result, [""])["jobs"]
     assert 20 == len(job["runtime"]["fields"])
+
+
+@pytest.mark.parametrize(("gpus", "count"), [(2, '"$((WORLD_SIZE * 2))"'), (1, '"$WORLD_SIZE"')])
+def test_xgboost_counts_a_worker_for_each_gpu(gpus: int, count: str) -> None:
+    """As Trainer's policy does; LightGBM's variables are not its own."""
+    [conversion] = text_as_jobs(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: x}\nspec:\n"
+        "  runtimeRef: {name: xgboost-distributed}\n"
+        "  trainer: {numNodes: 2, image: i, command: [python, x.py], "
+        f"resourcesPerNode: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}\n"
+    ).conversions
+    assert f"DMLC_NUM_WORKER={count}" in " ".join(conversion.values["command"])
+    assert not any("LightGBM" in note for note in conversion.notes)
+
+
+def test_a_runtime_like_one_that_is_known_is_asked_after() -> None:
+    """Kubectl would not find the other name either."""
+    problem = refusal(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: x}\n"
+        "spec: {runtimeRef: {name: torch-distribted}}\n"
+    )
+    assert "did you mean torch-distributed?" == problem.hint

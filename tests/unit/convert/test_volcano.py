@@ -462,7 +462,7 @@ spec:
 
 
 def test_with_another_rendezvous_a_job_of_ranks_waits_for_all_of_its_pods() -> None:
-    """Only by c10d a run is over with its first pod."""
+    """Only by c10d a run of a fixed number of nodes is over with the pod of rank 0."""
     text = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -474,7 +474,7 @@ spec:
 """
     for backend, is_noted in (("c10d", True), ("etcd-v2", False)):
         notes = text_as_jobs(text.replace("BACKEND", backend)).conversions[0].notes
-        assert is_noted == any("the run is over with" in note for note in notes)
+        assert is_noted == any("the run is over when rank 0" in note for note in notes)
 
 
 def test_a_claim_that_volcano_makes_is_mounted_there_too() -> None:
@@ -544,3 +544,18 @@ def test_a_policy_that_volcano_does_not_know_is_refused(policy: str, key: str, n
     problem = refusal(_TASKS.replace("POLICIES", f"policies: [{{{policy}}}]"))
     assert f"spec.tasks[0].policies[0].{key}" == problem.path
     assert f"did you mean {near}?" == problem.hint
+
+
+@pytest.mark.parametrize(
+    ("plugins", "name"),
+    [("{env: []}", "COMPLETION_INDEX"), ("{env: [], tensorflow: []}", "ALLRANKS_ROLE_RANK")],
+)
+def test_what_stands_for_the_index_of_a_task(plugins: str, name: str) -> None:
+    """The rank of all is not that of a role, and trials have none."""
+    [conversion] = text_as_jobs(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n"
+        f"  plugins: {plugins}\n  tasks:\n  - name: worker\n    replicas: 4\n    template: {{spec: "
+        "{restartPolicy: Never, containers: [{name: c, image: i, "
+        "command: [sh, -c, 'python t.py --i $VC_TASK_INDEX']}]}}\n"
+    ).conversions
+    assert any(f"not there: read {name}" in verdict.why for verdict in conversion.lost)

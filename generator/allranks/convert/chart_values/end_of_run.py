@@ -1,6 +1,6 @@
 """With whose end a run is over, where the old controller let other pods go on.
 
-A run of ranks is over with its first pod (after torchrun has waited a few minutes for the others),
+A run of ranks is over with the pod of rank 0, whose torchrun waits a few minutes for the others,
 and a job of roles with those that lead it. A Job of Kubernetes waits for all of its pods, and the
 training operator leaves pods that still work where nobody says that they end.
 """
@@ -34,12 +34,13 @@ def note(fields: Fields, before: str) -> None:
     """
     workload = fields.values.get("workload")
     backend = k8s.text(fields.values, "torchrun", "rdzvBackend")
-    # With a backend that is not the chart's own the run's Job waits for all of its pods.
-    is_own = backend in ("", "c10d")
+    # With a backend that is not the chart's own the run's Job waits for all of its pods, unless
+    # their number may change (charts/torchrun/templates/job.yaml).
+    is_own = backend in ("", "c10d") or k8s.at(fields.values, "torchrun", "elastic", "maxNodes")
     if workload == "torchrun" and fields.values.get("nodes", 1) != 1 and is_own:
         fields.note(
-            "the run is over with its first pod that is done, and pods that still work some "
-            f"minutes later {_BEFORE}: {before}"
+            "the run is over when rank 0's pod is done, whose torchrun waits some minutes for the "
+            f"others, and pods that still work then {_BEFORE}: {before}"
         )
     elif workload == "elastic" and (end := _of_roles(fields)):
         fields.note(

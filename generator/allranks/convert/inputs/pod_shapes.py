@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 # Whoever reads them says how words are written as a list.
 _WORDS = ("command", "args")
-_LIST, _MAPPING = "a list", "a mapping"
+_LIST, _MAPPING, _TEXT = "a list", "a mapping", "a text"
 _HINTS = {
     _LIST: "begin each item with a dash",
     _MAPPING: "write KEY: VALUE, without a dash",
+    _TEXT: "put quotes around what is meant",
     "env": "write each variable as an item: - {name: NAME, value: VALUE}",
 }
 
@@ -57,6 +58,8 @@ def _below(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, str]]:
 
 def _in_pod(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any, str]]:
     is_blank = isinstance(node, str) and (not node or template_blanks.in_number(node))
+    if not tree and path[-1] == "value" and isinstance(node, list | dict):
+        yield path, node, _TEXT
     if not tree or node is None or is_blank or path[-1] in _WORDS:
         return
     shape = _LIST if "[]" in tree else _MAPPING

@@ -102,6 +102,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     queue = pod_jobs.convert(fields, context, shape, policy_of(spec))
     limit = fields.number("spec", "backoffLimit")
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))
+    is_sweep = shape.key is None and podset.replicas > 1
+    if is_sweep and limit is None and not fields.has("spec", "backoffLimitPerIndex"):
+        fields.note(_DEFAULT_OF_EACH)
     failure_policy(fields, spec, podset)
     _of_indices(fields, is_sweep=shape.key is None)
     if not fields.has("spec", "successPolicy"):
@@ -109,6 +112,12 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     name = fields.text("metadata", "name")
     pod_names.put_right(fields, [podset], [name], f"{name}-0")
     return finish.conversion(fields, queue=queue)
+
+
+_DEFAULT_OF_EACH = (
+    f"a Job without a backoffLimit gives up after {BACKOFF_LIMIT} failures of all its pods; here "
+    "each trial may fail as often: set runPolicy.backoffLimit, and sweep.maxFailedTrials"
+)
 
 
 def policy_of(spec: FieldPath) -> dict[str, FieldPath]:

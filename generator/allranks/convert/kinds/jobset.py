@@ -26,6 +26,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -216,7 +217,15 @@ def _retries(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> None:
         if (limit := fields.number(*item.path, "template", "spec", "backoffLimit")) is not None
     ]
     limit = max(limits, default=job.BACKOFF_LIMIT)
-    job.retry(fields, (times + 1) * (limit + 1) - 1, restarts)
+    own = "" if limits else ", which is Kubernetes' own number"
+    failures = (times + 1) * (limit + 1) - 1
+    job.retry(fields, failures, restarts)
+    fields.change(
+        restarts,
+        f"the set starts anew {plural(times, 'time')}, each when a Job of it has had "
+        f"{limit} retries{own}: {failures} in all, and a pod that fails is replaced alone",
+        "runPolicy.backoffLimit",
+    )
 
 
 def _success(fields: Fields, sets: Sequence[PodSet], shape: podsets.Shape) -> None:

@@ -170,10 +170,12 @@ def _note_binding(fields: Fields, launcher: PodTemplate) -> None:
     The chart says so to each MPI, because the pods of a node would bind to the same cores.
     """
     texts = (*launcher.words, *launcher.variables)
+    is_intel = fields.text("spec", "mpiImplementation").startswith("Intel")
+    how = "set I_MPI_PIN" if is_intel else "write --bind-to core or numa into the command"
     if not any(_BINDING.search(text) for text in texts):
         fields.note(
             "ranks are bound to no core here, as several pods of a node would bind to the same: "
-            "write --bind-to core or numa into the command where each node has one pod"
+            f"{how} where each node has one pod"
         )
 
 
@@ -295,6 +297,32 @@ def _command(
         fields.leave(source, launched.problem)
 
 
+# How many ranks an mpirun is told to start.
+_RANKS = re.compile(r"\b(?:mpirun|mpiexec)\b[^\n;&|]*?\s--?(?:np|n|c)[\s=]+(?P<count>\d+)\b")
+
+
+def _slots_alone(fields: Fields, launcher: PodTemplate, slots: int) -> tuple[int, FieldPath]:
+    """The slots of a launcher without workers, and the field that says it.
+
+    The operator writes a file without hosts then, and mpirun has the cores of its own node.
+
+    Args:
+        fields: the object.
+        launcher: its template.
+        slots: what the object says of a worker.
+    """
+    source: FieldPath = (*launcher.container, "command" if launcher.command else "args")
+    counts = [int(match["count"]) for match in _RANKS.finditer(" ".join(launcher.words))]
+    if counts:
+        return max(counts), source
+    if not any("-hosts" in word or word in ("-H", "--host", "-host") for word in launcher.words):
+        fields.note(
+            "the launcher is alone, and its mpirun started a rank for each core of the node where "
+            "no -np says how many; here mpi.slotsPerWorker says it"
+        )
+    return slots, ("spec", "slotsPerWorker")
+
+
 # The number of a pod, as a name has it or as a shell puts it in.
 _INDEX = r"(?:\d+|\$\w+|\$?\{[^}\s]*\}|\$\([^)\s]*\))"
 
@@ -405,6 +433,8 @@ def _size(
     slots = fields.number("spec", "slotsPerWorker")
     slots = 1 if slots is None or is_seed else slots
     source: FieldPath = ("spec", "slotsPerWorker")
+    if not workers and not gpus:
+        slots, source = _slots_alone(fields, launcher, slots)
     if gpus and slots != gpus:
         fields.put(("procsPerNode",), slots, source)
         fields.say(source, Outcome.CARRIED, "procsPerNode")

@@ -110,7 +110,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _same(fields, others, pod, context.entrypoint)
     _size(fields, roles, pod, program)
     deepspeed_hosts.say_alone(fields, pod, program)
-    if program.runner is commands.Runner.PLAIN and "Master" not in roles:
+    reads_ranks = references.mentions(pod.words, ("RANK", "MASTER_ADDR", "WORLD_SIZE"))
+    is_told = program.runner is commands.Runner.TORCHRUN
+    is_asked = program.runner is commands.Runner.PLAIN or (program.is_nested and reads_ranks)
+    if not is_told and is_asked and "Master" not in roles:
         _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
         job_program.check_nodes(
@@ -560,9 +563,13 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     is_alike = pod.variables.get("WORLD_SIZE", str(world) if was_alike else "") == str(world)
     is_put_in = references.expands(program.command, "WORLD_SIZE") and not is_alike
     if program.runner is commands.Runner.TORCHRUN and per_pod > 1 and is_put_in:
+        own = "another number there, as that of the pods"
+        if not fields.mapping(*_path("Master")):
+            # Source: pkg/controller.v1/pytorch/envvar.go of the training operator.
+            own = "not there, as nobody set it without a Master"
         fields.note(
-            "the command reads WORLD_SIZE, which was another number there, as that of the pods; "
-            f"here it is {world}, that of all processes"
+            f"the command reads WORLD_SIZE, which was {own}; here it is {world}, that of all "
+            "processes"
         )
     _references(fields, pod)
     job_program.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")

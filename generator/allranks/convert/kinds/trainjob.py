@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values import finish
-from allranks.convert.inputs import api_server
+from allranks.convert.inputs import api_server, misspelt_keys
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
 from allranks.convert.kinds import runtime_fields, runtimes
@@ -30,7 +30,7 @@ from allranks.convert.verdicts import (
     lost,
 )
 from allranks.errors import InputError
-from allranks.humanize import list_some
+from allranks.humanize import list_some, plural
 from allranks.k8s import fields as k8s
 from allranks.k8s import quantity
 from allranks.values.merge import copy
@@ -212,7 +212,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         key = _torch(target, runtime)
     inner = target.convert_as(key, context)
     if exports:
-        roles.wrap(fields, exports)
+        roles.wrap(fields, _of_workers(fields, exports))
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
         _of_plain(target, inner, runtime)
     _metadata(fields)
@@ -225,6 +225,24 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if why := runtime_fields.losses(own, runtime.title):
         fields.leave(("spec", "runtimeRef", "name"), why)
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _of_workers(fields: Fields, exports: str) -> str:
+    """The variables of a policy, where it counts a worker for each GPU of a pod.
+
+    Source: pkg/runtime/framework/plugins/xgboost/xgboost.go of kubeflow/trainer, totalWorkers.
+    """
+    gpus = fields.values.get("gpusPerNode") or 1
+    if "DMLC_NUM_WORKER" not in exports:
+        return exports
+    fields.notes[:] = [note for note in fields.notes if "LightGBM" not in note]
+    if gpus == 1:
+        return exports
+    fields.note(
+        f"DMLC_NUM_WORKER counts a worker for each of the {plural(gpus, 'GPU')} of a pod, as "
+        "Trainer's policy does; each pod runs the command once, with its own DMLC_TASK_ID"
+    )
+    return exports.replace('"$WORLD_SIZE"', f'"$((WORLD_SIZE * {gpus}))"')
 
 
 def _runtime(fields: Fields, context: Context) -> _Runtime:
@@ -267,6 +285,9 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     elif context.runtimes:
         own = list_some([f"{item.kind} {item.name}" for item in context.runtimes])
         why += f"; --runtime has {own}"
+    known = [*runtimes.BUILT_IN, *(item.name for item in context.runtimes)]
+    if near := misspelt_keys.nearest_word(name, known):
+        raise InputError(why, path="spec.runtimeRef.name", hint=f"did you mean {near}?")
     raise InputError(
         why,
         path="spec.runtimeRef.name",

@@ -106,8 +106,11 @@ _DEFAULT_QUEUE = "default"
 _ENDING = ("CompleteJob",)
 _NO_RETRY = (
     "no policy of it starts anything anew when a pod fails, and its pods' restartPolicy is Never: "
-    "Volcano makes no pod anew that failed, and nor does the run, which fails with it and ends the "
-    "pods that still work, where Volcano let them go on; set runPolicy.backoffLimit to try again"
+    "Volcano makes no pod anew that failed, and nor does the run{}; set runPolicy.backoffLimit to "
+    "try again"
+)
+_FAILS_WITH_IT = (
+    ", which fails with it and ends the pods that still work, where Volcano let them go on"
 )
 _ALWAYS = (
     "with the restartPolicy Always, which it is without one, containers were started anew for "
@@ -346,7 +349,7 @@ def _policies(fields: Fields, sets: Sequence[PodSet], deciding: Sequence[PodSet]
         fields.note(_ALWAYS if restarts & {"", "Always"} else _ON_FAILURE)
     is_unanswered = restarts <= {"Never"} and not starts_anew
     if is_unanswered and times and not gives_up:
-        fields.note(_NO_RETRY)
+        fields.note(_NO_RETRY.format("" if _is_sweep(fields) else _FAILS_WITH_IT))
     if is_unanswered or gives_up:
         times = 0
         fields.change(("spec", "maxRetry"), "nothing is tried again that it would count")
@@ -415,7 +418,7 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
                 text = "\n".join((*values.get("command", ()), values.get("setup", "")))
             has_hosts = shape.key is None or shape.key == podsets.MPI
             reasons = [_OF_SVC] if _HOSTS.search(text) and not has_hosts else []
-            reasons += [_OF_ENV] if _TASK_INDEX.search(text) else []
+            reasons += [_index_of(fields)] if _TASK_INDEX.search(text) else []
             if reasons:
                 fields.leave(here, "; ".join(reasons))
 
@@ -424,4 +427,10 @@ _OF_SVC = (
     "it reads the files or variables of the plugin svc, which are not there: read TF_CONFIG, or "
     "MASTER_ADDR and RANK"
 )
-_OF_ENV = "it reads the index of the plugin env, which is not there: read RANK"
+_OF_ENV = "it reads the index of the plugin env, which is not there: read {}"
+_INDICES = {"sweep": "COMPLETION_INDEX", "elastic": "ALLRANKS_ROLE_RANK"}
+
+
+def _index_of(fields: Fields) -> str:
+    """What is said of a task's index, which is the trial's, the role's or the run's here."""
+    return _OF_ENV.format(_INDICES.get(str(fields.values.get("workload")), "RANK"))

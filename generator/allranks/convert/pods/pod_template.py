@@ -344,7 +344,8 @@ class _TemplateReader:
     def _rename(self, name: str) -> None:
         """Name containers as they are called here, where other fields name them."""
         new_names = {name: TRAINER} if name not in ("", TRAINER) else {}
-        side = [item.to[-1] for item in self._pieces if item.to[-2:-1] == ("containers",)]
+        kinds = (("containers",), ("initContainers",))
+        side = [item.to[-1] for item in self._pieces if item.to[-2:-1] in kinds]
         if _SIDE in side:
             new_names[TRAINER] = _SIDE
         for index, piece in enumerate(self._pieces if new_names else ()):
@@ -631,7 +632,7 @@ class _TemplateReader:
                 name = container.get("name")
                 if not _is_name(name):
                     continue
-                if name == TRAINER and kind == "containers":
+                if name == TRAINER:
                     name = _SIDE
                 value = _clean({key: item for key, item in container.items() if key != "name"})
                 if isinstance(value.get("volumeMounts"), list):
