@@ -20,6 +20,7 @@ from allranks.convert.slurm import (
     directive_comments,
     directives,
     image_programs,
+    launcher_image,
     options,
     placement,
     resources,
@@ -468,6 +469,8 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
             fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
             if is_of_amd:
                 fields.note(_GROUP_OF_AMD)
+    elif chart == "torchrun":
+        launcher_image.note(job)
     if "podSecurityContext" not in fields.values.get("security", {}):
         fields.note(_NO_ROOT)
     image_demands.note(fields)
