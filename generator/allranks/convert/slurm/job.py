@@ -31,6 +31,7 @@ from allranks.convert.slurm import (
 from allranks.convert.slurm.batch_script import reader
 from allranks.convert.slurm.batch_script.containers import singularity_environment
 from allranks.convert.slurm.batch_script.setup import option_variables, unset_variables
+from allranks.convert.slurm.batch_script.steps import srun_environment
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
     launcher_variables,
@@ -84,6 +85,7 @@ _BY_VALUE = {
     ("no-kill", "off"): (Outcome.CARRIED, "a job ends with a lost node anyway"),
     ("input", "none"): (Outcome.CARRIED, ""),
     ("input", "/dev/null"): (Outcome.CARRIED, ""),  # a pod has no other input
+    ("distribution", "arbitrary"): (Outcome.NOT_CARRIED, srun_environment.OF_HOSTFILE),
 }
 # Those of them whose option ends in a value with another text alone.
 _WITHOUT_VALUE = frozenset({"mpi", "no-kill"})
