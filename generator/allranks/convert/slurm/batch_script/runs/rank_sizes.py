@@ -120,6 +120,20 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         body.values["torchrun"]["port"] = _OTHER_PORT
 
 
+def rank_count(reading: ScriptReading) -> int:
+    """How many ranks the run has, whose sizes are put; one for each GPU where nothing else says it.
+
+    Args:
+        reading: the script, and what comes of it.
+    """
+    body, size = reading.body, reading.script.size
+    gpus = size.gpu_count
+    per_node = body.procs_per_node or gpus or 1
+    if gpus and body.workload == "torchrun":
+        per_node = min(per_node, gpus)  # each rank has a GPU of its own
+    return (body.nodes or 1) * per_node
+
+
 def _say_alone(reading: ScriptReading, main: Step, per_node: int, gpus: int) -> None:
     """Say of one rank with several GPUs what it finds, and who may have had more of them.
 

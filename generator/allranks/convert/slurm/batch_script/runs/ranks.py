@@ -304,9 +304,9 @@ def _say_world_size(reading: ScriptReading, main: Step, program: commands.Progra
         variable = shell_text.variable_alone(value.strip('"'))
         text = words.resolve(value, reading.variables.constants) or ""
         text = str(main.size.node_count) if is_count_of_nodes(script, variable) else text
-        if text.isdecimal() and int(text) != main.size.task_count:
-            ranks = plural(main.size.task_count, "rank")
-            why = f"the script has {text} there, and here it counts the {ranks}"
+        ranks = rank_sizes.rank_count(reading)
+        if text.isdecimal() and int(text) != ranks:
+            why = f"the script has {text} there, and here it counts the {plural(ranks, 'rank')}"
             reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
 
 
@@ -482,7 +482,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif is_condition or command.after in ("&&", ";"):
             lead.append(command)
-            why = setup_lines.why_of_image(script, command)
+            why = setup_lines.why_of_image(reading, command)
             why += step_conditions.ENDS_SETUP if why and is_condition else ""
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif is_input or not words.any_of([token.text for token in command.words], words.IDLE):
