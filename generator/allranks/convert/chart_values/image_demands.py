@@ -59,10 +59,15 @@ _PYTHON = (
         "a Python before 3.8 where it is older than 2024",
     ),
 )
-# Images that have no torch, unless they are somebody's own of the same name.
+# Images that have no torch, unless they are somebody's own of the same name. Of JAX Toolbox's the
+# tags of JAX alone: those of what is made on it may have one (torchax).
+# Source: the Dockerfiles of tensorflow/tensorflow and NVIDIA/JAX-Toolbox, and NVIDIA's release
+# notes of its containers for TensorFlow, MXNet and JAX.
 _WITHOUT_TORCH = re.compile(
     r"(?:(?:index\.)?docker\.io/)?(?:library/)?(?:python|ubuntu|debian|alpine|busybox):.*"
-    r"|(?:.*/)?nvidia/cuda:.*"
+    r"|(?:(?:index\.)?docker\.io/)?tensorflow/tensorflow:.*"
+    r"|(?:.*/)?nvidia/(?:cuda|tensorflow|mxnet):.*"
+    r"|(?:.*/)?nvidia/jax:(?:(?:base|jax)(?:-\d{4}-\d\d-\d\d)?|\d\d\.\d\d-py3)"
 )
 _NO_TORCH = (
     "{} has no torch, and what the chart starts in each pod needs {}, before the job's own words "
@@ -100,18 +105,36 @@ def notes(values: Mapping[str, Any]) -> Iterator[str]:
         return
     ages = (*_TORCH, *_PYTHON) if workload == "torchrun" else _PYTHON
     need = LAUNCHER if workload == "torchrun" else "3.8 or newer"
-    is_installing = _INSTALLER.search(k8s.text(values, "setup")) is not None
+    is_installing = installs_more(values)
     for image in sorted({*_images(values)}):
         for pattern, age in ages:
             if pattern.fullmatch(image):
                 yield _OLD.format(image, age, need)
-        if workload == "torchrun" and _WITHOUT_TORCH.fullmatch(image) and not is_installing:
+        if workload == "torchrun" and lacks_torch(image) and not is_installing:
             yield _NO_TORCH.format(image, LAUNCHER)
     own_words = "\n".join(map(str, values.get("command", ())))
     if workload == "torchrun" and any(
         re.search(r"\btorch\b", match["packages"]) for match in _INSTALLER.finditer(own_words)
     ):
         yield _INSTALLED_LATE
+
+
+def lacks_torch(image: str) -> bool:
+    """Whether an image is known to have no torch.
+
+    Args:
+        image: its name and tag.
+    """
+    return _WITHOUT_TORCH.fullmatch(image) is not None
+
+
+def installs_more(values: Mapping[str, Any]) -> bool:
+    """Whether setup installs packages of Python's, among which torch may be.
+
+    Args:
+        values: the values.
+    """
+    return _INSTALLER.search(k8s.text(values, "setup")) is not None
 
 
 def _images(node: Any) -> Iterator[str]:

@@ -20,6 +20,7 @@ from allranks.convert.slurm import (
     directive_comments,
     directives,
     image_programs,
+    launcher_image,
     options,
     placement,
     resources,
@@ -30,6 +31,7 @@ from allranks.convert.slurm import (
 from allranks.convert.slurm.batch_script import reader
 from allranks.convert.slurm.batch_script.containers import singularity_environment
 from allranks.convert.slurm.batch_script.setup import option_variables, unset_variables
+from allranks.convert.slurm.batch_script.steps import srun_environment
 from allranks.convert.slurm.batch_script.text import (
     here_documents,
     launcher_variables,
@@ -83,6 +85,7 @@ _BY_VALUE = {
     ("no-kill", "off"): (Outcome.CARRIED, "a job ends with a lost node anyway"),
     ("input", "none"): (Outcome.CARRIED, ""),
     ("input", "/dev/null"): (Outcome.CARRIED, ""),  # a pod has no other input
+    ("distribution", "arbitrary"): (Outcome.NOT_CARRIED, srun_environment.OF_HOSTFILE),
 }
 # Those of them whose option ends in a value with another text alone.
 _WITHOUT_VALUE = frozenset({"mpi", "no-kill"})
@@ -468,6 +471,8 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
             fields.put(("security", "podSecurityContext", "runAsUser"), _USER)
             if is_of_amd:
                 fields.note(_GROUP_OF_AMD)
+    elif chart == "torchrun":
+        launcher_image.note(job)
     if "podSecurityContext" not in fields.values.get("security", {}):
         fields.note(_NO_ROOT)
     image_demands.note(fields)

@@ -94,6 +94,7 @@ class Size:
         nodes: how many nodes.
         tasks: how many tasks in all.
         tasks_per_node: how many of them a node has.
+        typed_per_node: how many the option for that says, as the script reads it.
         gpus_per_node: GPUs of a node.
         gpus: GPUs in all, where the nodes are not said.
         gpu_types: their types, as a site calls them.
@@ -108,6 +109,7 @@ class Size:
     nodes: int | None = None
     tasks: int | None = None
     tasks_per_node: int | None = None
+    typed_per_node: int | None = None
     gpus_per_node: int | None = None
     gpus: int | None = None
     gpu_types: tuple[str, ...] = ()
@@ -131,6 +133,11 @@ class Size:
     def per_node(self) -> int:
         """Slurm's tasks on a node, 1 where nobody says it."""
         return self.tasks_per_node or 1
+
+    @property
+    def told_per_node(self) -> int:
+        """What Slurm tells the script that a node has of them, in SLURM_NTASKS_PER_NODE."""
+        return self.typed_per_node or self.per_node
 
     @property
     def task_count(self) -> int:
@@ -244,6 +251,7 @@ def _read_tasks(reader: _SizeReader) -> None:
     size = reader.size
     per_node = reader.number("ntasks-per-node", "tasks-per-node", most=MOST_PER_NODE)
     total = reader.number("ntasks", most=MOST_NODES * 100)
+    size.typed_per_node = per_node
     if total is None and per_node is None and "ntasks-per-gpu" in reader.texts:
         total = _tasks_of_all_gpus(reader)
     elif total is None and per_node is None:
@@ -258,13 +266,24 @@ def _read_tasks(reader: _SizeReader) -> None:
             size.nodes = total
         per_node = math.ceil(total / size.nodes)
         if total % size.nodes:
-            why = (
-                f"{plural(total, 'task')} are not the same number on each of "
-                f"{plural(size.nodes, 'node')}: procsPerNode is {per_node} on all, and an mpirun "
-                f"of {total} leaves the last of them with fewer, or none"
-            )
+            ranks = plural(per_node * size.nodes, "rank")
+            why = why_uneven(total, size.nodes, f"which makes {ranks}")
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
+
+
+def why_uneven(tasks: int, nodes: int, end: str) -> str:
+    """Why tasks are lost that are not the same number on each node.
+
+    Args:
+        tasks: how many there are.
+        nodes: how many nodes.
+        end: what comes of the same number on all, as a part of a sentence.
+    """
+    return (
+        f"{plural(tasks, 'task')} are not the same number on each of {plural(nodes, 'node')}: "
+        f"procsPerNode is {math.ceil(tasks / nodes)} on all, {end}"
+    )
 
 
 def _tasks_of_all_gpus(reader: _SizeReader) -> int | None:

@@ -81,7 +81,11 @@ def _keep_tasks(job: Draft) -> None:
     if job.body.script or size.task_count == nodes * ranks:
         return
     tasks = size.task_count
-    counts = {"SLURM_NTASKS": tasks, "SLURM_NPROCS": tasks, "SLURM_NTASKS_PER_NODE": size.per_node}
+    counts = {
+        "SLURM_NTASKS": tasks,
+        "SLURM_NPROCS": tasks,
+        "SLURM_NTASKS_PER_NODE": size.told_per_node,
+    }
     for name, count in counts.items():
         if not any(option in job.settings for option in _OPTIONS[name]):
             continue

@@ -234,6 +234,27 @@ def test_an_environment_that_a_line_makes_in_a_folder_is_made_in_each_pod() -> N
     assert "each pod makes the environment anew" in why
 
 
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (("PYTHON=python", "TOOL=venv", "$PYTHON -m $TOOL env", "source env/bin/activate"), 5),
+        (("ENV=env", "python -m venv env", 'source "$ENV/bin/activate"'), 4),
+        (("ENV=env", 'python3 -m venv "$ENV"', "source env/bin/activate"), 4),
+        (("if [ ! -d env ]; then", "  python -m venv env", "fi", ". env/bin/activate"), 4),
+        (("if true; then", "  virtualenv env", "  . env/bin/activate", "fi"), 4),
+        (("[ -d env ] || python -m venv env", "source env/bin/activate"), 3),
+    ],
+)
+def test_an_environment_that_the_script_makes_need_not_be_in_the_image(
+    rows: tuple[str, ...], line: int
+) -> None:
+    """By whatever variables it is called, and in a condition as well."""
+    conversion = _convert("#SBATCH -n 1 --gpus 2", *rows, "torchrun --nproc_per_node=2 a.py")
+    anew = [own.line for own in conversion.verdicts if "makes the environment anew" in own.why]
+    assert anew == [line]
+    assert not [own for own in conversion.verdicts if "must be in the image" in own.why]
+
+
 @pytest.mark.parametrize(("first", "ends"), [("set -e", True), ("true", False)])
 def test_a_file_that_is_not_there_ends_setup_where_the_script_wants_that(
     first: str, *, ends: bool

@@ -143,3 +143,50 @@ def test_words_that_are_made_of_those_with_the_first_nodes_name_are_in_the_comma
     assert text == conversion.values["command"][-1]
     assert "setup" not in conversion.values
     assert () == conversion.lost
+
+
+_FREE_PORT = (
+    "#!/bin/bash",
+    "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4",
+    "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
+    "export MASTER_PORT=29500",
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('if ss -tulpn | grep -q ":$MASTER_PORT "; then', "  MASTER_PORT=29501", "fi"),
+        ('ss -tuln | grep -q ":$MASTER_PORT " && MASTER_PORT=29501',),
+        ("if lsof -i:$MASTER_PORT >/dev/null; then MASTER_PORT=29501; fi",),
+        ("while nc -z localhost $MASTER_PORT; do MASTER_PORT=$((MASTER_PORT+1)); done",),
+        ("until ! netstat -an | grep :$MASTER_PORT", "do export MASTER_PORT=29501; done"),
+        ("if (echo > /dev/tcp/localhost/$MASTER_PORT) 2>&1; then MASTER_PORT=29501; fi",),
+        ("fuser $MASTER_PORT/tcp && MASTER_PORT=29501",),
+        ("lsof -ti:$MASTER_PORT | xargs -r kill -9",),
+    ],
+)
+def test_a_search_for_a_free_port_is_the_launcher_s(rows: tuple[str, ...]) -> None:
+    """It works with no name of a node: the ranks meet at a port of rank 0's pod."""
+    step = "srun torchrun --nnodes=2 --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT a.py"
+    text = "\n".join((*_FREE_PORT, *rows, step, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert not conversion.lost
+    [why] = [own.why for own in conversion.verdicts if own.line == len(_FREE_PORT) + 1]
+    assert why == "it is about where the ranks meet, which the launcher arranges"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        'if ss -tulpn | grep -q ":$MASTER_PORT "; then python fix.py $MASTER_PORT; fi',
+        "nc $MASTER_ADDR $MASTER_PORT < a.txt",
+        "tar c . | nc -l $MASTER_PORT",
+    ],
+)
+def test_a_line_that_does_more_with_a_port_is_lost(row: str) -> None:
+    """A program of the project's own, or what sends a file."""
+    step = "srun torchrun --nnodes=2 --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT a.py"
+    text = "\n".join((*_FREE_PORT, row, step, ""))
+    lost = job.convert(text.encode(), "job.sbatch").lost
+    assert [own.line for own in lost] == [len(_FREE_PORT) + 1]

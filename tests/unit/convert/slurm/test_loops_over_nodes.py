@@ -194,3 +194,38 @@ def test_a_loop_that_tries_again_is_told_of_the_backoff_limit(loop: str) -> None
     with pytest.raises(InvalidValues) as error:
         job.convert("\n".join((*rows, "sleep 60", "done", "")).encode(), "job.sbatch")
     assert "runPolicy.backoffLimit" in error.value.problems[0].hint
+
+
+def _behind(conversion: Conversion) -> dict[str, str]:
+    """What is said of what stands behind a step, by its text."""
+    signs = ("&", ">", "<", "|", "tee", "exit")
+    return {own.path: own.why for own in conversion.verdicts if own.path.startswith(signs)}
+
+
+@pytest.mark.parametrize("end", ["wait", "date"])
+@pytest.mark.parametrize(
+    ("behind", "texts"),
+    [
+        ("> node$i.log &", {"> node$i.log": "the run's log", "&": "the run is over"}),
+        (">> a 2>&1 &", {">> a": "the run's log", "&": "the run is over"}),
+        ("2>&1 | tee a.log &", {"tee a.log": "no pipefail", "&": "the run is over"}),
+        ("< a || exit 2 &", {"< a": "no standard input", "exit 2": "in place of 2"}),
+    ],
+)
+def test_what_stands_behind_the_step_of_a_loop_is_said_as_without_one(
+    behind: str, texts: dict[str, str], end: str
+) -> None:
+    """The loop is left out with it, whether anything waits for the step or not."""
+    head = f"#!/bin/bash\n{_NODES}\n{_HOSTS}\n"
+    text = f"{head}for i in 0 1 2; do\n{_STEP} {behind}\ndone\n{end}\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    parts = _behind(conversion)
+    assert all(why in parts[path] for path, why in texts.items())
+    alone = f"{head}srun accelerate launch a.py {behind}\n{end}\n"
+    assert parts == _behind(job.convert(alone.encode(), "job.sbatch"))
+
+
+def test_where_a_loop_writes_to_is_said() -> None:
+    """The lines of all its steps are the run's log."""
+    text = f"#!/bin/bash\n{_NODES}\n{_HOSTS}\nfor i in 0 1 2; do\n{_STEP} &\ndone > a.log\nwait\n"
+    assert "the run's log" in _behind(job.convert(text.encode(), "job.sbatch"))["> a.log"]

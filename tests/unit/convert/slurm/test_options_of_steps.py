@@ -40,3 +40,32 @@ def test_the_number_of_a_job_is_named_as_the_script_does(row: str, name: str, pa
     (verdict,) = (own for own in verdicts if "of the release's name" in own.why)
     assert verdict.path == name
     assert verdict.why.endswith(f", as {path}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "path"),
+    [
+        (("srun --distribution=arbitrary python a.py",), "srun --distribution"),
+        (("export SLURM_HOSTFILE=a", "srun -m arbitrary python a.py"), "srun --distribution"),
+        (("export SLURM_HOSTFILE=a", "srun python a.py"), "SLURM_HOSTFILE=a"),
+        (("SLURM_HOSTFILE=a srun python a.py",), "SLURM_HOSTFILE=a"),
+        (("#SBATCH -m arbitrary", "srun python a.py"), "--distribution"),
+    ],
+)
+def test_a_list_of_hosts_that_counts_the_tasks_of_each_is_lost(
+    rows: tuple[str, ...], path: str
+) -> None:
+    """It has a node for each task, and a run the same number of ranks on each."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 2 -n 8 --gpus-per-node=4", *rows, ""))
+    [verdict] = job.convert(text.encode(), "train.sbatch").lost
+    assert verdict.path == path
+    assert "as many ranks as another" in verdict.why
+
+
+def test_another_distribution_of_ranks_is_their_numbers_alone() -> None:
+    """Each node has as many of them as with Slurm."""
+    text = "#!/bin/bash\n#SBATCH -N 2 -n 8 --gpus-per-node=4\nsrun -m cyclic python a.py\n"
+    conversion = job.convert(text.encode(), "train.sbatch")
+    assert not conversion.lost
+    (verdict,) = (own for own in conversion.verdicts if own.path == "srun --distribution")
+    assert verdict.why == "ranks are numbered node by node"

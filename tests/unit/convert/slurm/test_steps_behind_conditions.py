@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,3 +81,35 @@ def test_a_condition_in_setup_runs_what_srun_ran(program: str) -> None:
     conversion = job.convert("\n".join([*rows, ""]).encode(), "a.sbatch")
     assert f"if {program}; then echo ok; else exit 1; fi" in conversion.values["setup"]
     assert not conversion.lost
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("if true; then", "  srun python a.py &", "fi"),
+        ("if true; then", "  srun python a.py > log & fi"),
+        ("f() {", "  srun python a.py 2>&1 | tee log &", "}", "f"),
+        ("f() {", "  srun python a.py &  # beside", "  PID=$!", "}", "f"),
+        ("if true; then", "  srun python a.py", "fi &"),
+        ("f() { srun python a.py; }", "f &"),
+    ],
+)
+@pytest.mark.parametrize("end", ["wait", "date"])
+def test_a_rank_waits_for_the_program_of_a_branch(rows: tuple[str, ...], end: str) -> None:
+    """Its shell would end at once, and the run with it, where `&` stood behind the step."""
+    conversion = _convert("\n".join((*rows, end)))
+    text = conversion.values["command"][-1].replace("exec ", "")
+    shell = f"python() {{ sleep 0.2; touch {{ended}}; }}\n{text}\ntest -f {{ended}}"
+    with tempfile.TemporaryDirectory() as folder:
+        ended = f"{folder}/ended"
+        own = shell.replace("{ended}", ended).replace("tee log", "cat").replace("> log", "")
+        assert _status(own) == 0
+    assert "&" in [verdict.path for verdict in conversion.verdicts]
+
+
+def test_a_branch_that_waits_for_its_step_keeps_its_lines() -> None:
+    """The rank waits as the script did."""
+    rows = ("f() {", "  srun python a.py &", "  PID=$!", "  wait $PID", "}", "f")
+    command = _convert("\n".join(rows)).values["command"][-1]
+    assert "a.py &\n" in command
+    assert "wait $PID" in command

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.convert.verdicts import Outcome
 from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
-    from allranks.convert.verdicts import Conversion
+    from typing import Any
+
+    from allranks.convert.verdicts import Conversion, Verdict
 
 _NODES = "#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=1"
 
@@ -136,3 +139,73 @@ def test_numbers_that_a_script_reads_are_there() -> None:
     line = 'srun -c 4 python a.py --tasks "$SLURM_NTASKS_PER_NODE"'
     values = _convert("#SBATCH -N 2 -n 4 --gres=gpu:2", line).values
     assert values["slurm"] == {"unset": ["SLURM_GPUS_PER_NODE"]}
+
+
+def _of_launcher(options: str, *rows: str) -> tuple[dict[str, Any], list[Verdict]]:
+    """The values of a script of two nodes, and what is said of the launcher's number."""
+    text = "\n".join(("#!/bin/bash", f"#SBATCH -N 2 {options}", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    verdicts = [own for own in conversion.verdicts if own.path.startswith("--nproc-per-node")]
+    return conversion.values, verdicts
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("SLURM_NTASKS_PER_NODE", "ntasks-per-node"),
+        ("SLURM_GPUS_PER_NODE", "gpus-per-node"),
+        ("SLURM_CPUS_PER_TASK", "cpus-per-task"),
+        ("SLURM_GPUS", "gpus"),
+        ("SLURM_NTASKS", "ntasks"),
+    ],
+)
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun torchrun --nnodes 2 --nproc_per_node {} a.py",),
+        ("srun torchrun --nnodes=2 --nproc_per_node={} a.py",),
+        ("N={}", "srun torchrun --nnodes=2 --nproc_per_node=$N a.py"),
+        ("srun --{}=2 torchrun --nnodes=2 --nproc_per_node={} a.py",),
+    ],
+)
+def test_a_number_of_an_option_that_nobody_has_given_is_that_of_the_gpus(
+    name: str, option: str, rows: tuple[str, ...]
+) -> None:
+    """Slurm sets the variable for the option alone, and the launcher had stopped without it."""
+    texts = [row.replace("--{}", f"--{option}").replace("{}", f"${name}") for row in rows]
+    values, [verdict] = _of_launcher("--gres=gpu:4", *texts)
+    assert (values["gpusPerNode"], "procsPerNode" in values) == (4, False)
+    assert verdict.outcome is Outcome.CHANGED
+    assert f"the script counts on `sbatch --{option}=…`" in verdict.why
+
+
+def test_a_number_of_an_option_that_nobody_has_given_is_lost_without_gpus() -> None:
+    """Nothing else says how many processes there are."""
+    row = "srun torchrun --nnodes 2 --nproc_per_node $SLURM_NTASKS_PER_NODE a.py"
+    values, [verdict] = _of_launcher("", row)
+    assert values["procsPerNode"] == 1
+    assert verdict.outcome is Outcome.NOT_CARRIED
+    assert "one process in each pod" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("options", "row", "ranks"),
+    [
+        ("--ntasks-per-node=2", "srun torchrun --nproc_per_node=$SLURM_NTASKS_PER_NODE a.py", 2),
+        ("--gpus-per-node=4", "srun torchrun --nproc_per_node=$SLURM_GPUS_PER_NODE a.py", None),
+        ("", "srun torchrun --nproc_per_node=${SLURM_NTASKS_PER_NODE:-2} a.py", 2),
+        ("", "srun torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE a.py", None),
+        (
+            "",
+            "srun --ntasks-per-node=1 bash -c 'torchrun --nproc_per_node=$SLURM_NTASKS_PER_NODE a'",
+            1,
+        ),
+    ],
+)
+def test_a_number_that_slurm_sets_is_the_launcher_s(
+    options: str, row: str, ranks: int | None
+) -> None:
+    """For an option of the job's, or of the step's that its own shell reads."""
+    values, verdicts = _of_launcher(f"--gres=gpu:4 {options}", row)
+    assert values.get("procsPerNode") == ranks
+    assert not verdicts

@@ -404,3 +404,32 @@ def test_a_variable_that_is_a_number_of_ranks_is_said_to_be_one(
     [own] = [note for note in notes if "the script has a text of its own for NPROC" in note]
     assert "nobody has set it" in own
     assert ("NPROC says how many ranks or nodes there are" in own) is is_size
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "text", "first"),
+    [
+        ("SLURM_JOB_PARTITION", "partition", "a,b", "a"),
+        ("SLURM_JOB_PARTITION", "partition", ",b,c", "b"),
+        ("SLURM_JOB_QOS", "qos", "high,low", "high"),
+    ],
+)
+def test_a_variable_of_a_choice_is_the_first_of_it(
+    name: str, option: str, text: str, first: str
+) -> None:
+    """Slurm sets it to the one that the job runs with, which nobody knows before."""
+    rows = ("#!/bin/bash", f"#SBATCH -n 1 --{option}={text}", f"srun python a.py ${name}", "")
+    conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
+    assert conversion.values["env"][name] == first
+    [why] = [own.why for own in conversion.verdicts if own.path == f"${name}"]
+    assert f"of --{option}={text}, and here it is the first" in why
+    assert f"write another into env.{name}" in why
+
+
+@pytest.mark.parametrize(("name", "option"), [("PARTITION", "partition"), ("QOS", "qos")])
+def test_a_variable_of_one_name_follows_from_the_option(name: str, option: str) -> None:
+    """There is no other that the job could run with."""
+    rows = ("#!/bin/bash", f"#SBATCH -n 1 --{option}=a", f"srun python a.py $SLURM_JOB_{name}", "")
+    verdicts = job.convert("\n".join(rows).encode(), "job.sbatch").verdicts
+    [why] = [own.why for own in verdicts if own.path == f"$SLURM_JOB_{name}"]
+    assert why == "it follows from what the script asks for"

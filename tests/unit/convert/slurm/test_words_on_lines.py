@@ -304,3 +304,47 @@ def test_what_is_said_of_an_activation_is_said_once() -> None:
     """The sentence on conda's hook stood there twice."""
     why = _why(_convert(_NODES, "conda activate llm", "srun torchrun a.py"), "conda activate")
     assert why.count("conda shell.bash hook") == 1
+
+
+_PRODUCT = "$(($SLURM_NNODES * $SLURM_NTASKS_PER_NODE))"
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "numbers"),
+    [
+        ("--ntasks-per-node=4 --ntasks=7", _PRODUCT, None),
+        ("--ntasks-per-node=2 --ntasks=7", _PRODUCT, ("4", "8 ranks")),
+        ("--ntasks=7", "$SLURM_NTASKS", ("7", "8 ranks")),
+        ("--ntasks=7", "8", None),
+        ("--ntasks-per-node=8", _PRODUCT, ("16", "8 ranks")),
+        ("--ntasks-per-node=3", "$SLURM_NNODES", ("2", "6 ranks")),
+    ],
+)
+def test_a_world_size_is_compared_with_the_ranks_of_the_run(
+    options: str, value: str, numbers: tuple[str, str] | None
+) -> None:
+    """Each node has as many ranks as another, and a rank has a GPU of its own."""
+    rows = (f"#SBATCH -N 2 {options} --gpus-per-node=4", f"export WORLD_SIZE={value}")
+    own = _convert(*rows, "export MASTER_ADDR=$(hostname)", "srun python3 a.py")
+    whys = [verdict.why for verdict in own.verdicts if verdict.path.startswith("WORLD_SIZE=")]
+    text = "the script has {} there, and here it counts the {}"
+    assert whys == ([] if numbers is None else [text.format(*numbers)])
+
+
+@pytest.mark.parametrize(
+    ("step", "end"),
+    [
+        ("srun python3 a.py", "4 on all, which makes 8 ranks"),
+        ("srun --mpi=pmix ./a.out", "4 on all, which makes 8 ranks"),
+        ("mpirun ./a.out", "4 on all, which makes 8 ranks"),
+        ("mpirun -np 7 ./a.out", "an mpirun of 7 leaves the last of them with fewer, or none"),
+        ("mpirun -np 5 ./a.out", "an mpirun of 5 leaves the last of them with fewer, or none"),
+    ],
+)
+def test_tasks_of_unlike_nodes_are_lost_and_an_mpirun_is_named_where_one_counts(
+    step: str, end: str
+) -> None:
+    """A run of torchrun's has none."""
+    own = _convert("#SBATCH -N 2 --ntasks=7", step)
+    assert "7 tasks are not the same number on each of 2 nodes" in _why(own, "--ntasks")
+    assert _why(own, "--ntasks").endswith(end)

@@ -96,7 +96,7 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
     verdicts: dict[str, Verdict] = {}
     makes_own = False
     for command in script.commands:
-        makes_own |= environments.makes_any([command])
+        makes_own |= environments.makes_any([command], variables.constants)
         own, *inner = started_words.of(command)
         in_variables = started_words.in_variables(variables, (own, *inner))
         for texts in (own, *inner, *in_variables):

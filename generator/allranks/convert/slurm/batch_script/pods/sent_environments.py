@@ -43,7 +43,7 @@ def say(script: Script, variables: ShellVariables) -> list[Verdict]:
         script: the script.
         variables: what its variables hold.
     """
-    if environments.makes_any(script.commands):
+    if environments.makes_any(script.commands, variables.constants):
         return []
     for command in script.commands:
         for started in started_words.programs(command):

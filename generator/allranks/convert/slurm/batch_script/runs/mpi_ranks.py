@@ -194,6 +194,9 @@ def without_count(script: Script, texts: list[str]) -> list[str]:
     return mpirun.without_count(texts, names)
 
 
+_FEWER_ON_LAST = "and an mpirun of {} leaves the last of them with fewer, or none"
+
+
 def is_mpi(
     script: Script, variables: ShellVariables, main: Step, program: commands.Program
 ) -> bool:
@@ -268,6 +271,10 @@ def slots(script: Script, variables: ShellVariables, program: commands.Program, 
     at = next((at for at, text in enumerate(texts) if words.base(text) in launchers), len(texts))
     per_node, count = mpirun.ranks(texts[at:])
     ranks = _number(per_node, variables)
+    tasks, to_nodes, own = script.size.tasks or 0, script.size.node_count, _number(count, variables)
+    if tasks % to_nodes and 0 < own < math.ceil(tasks / to_nodes) * to_nodes:
+        why = sizes.why_uneven(tasks, to_nodes, _FEWER_ON_LAST.format(own))
+        script.size.outcomes["ntasks"] = (Outcome.NOT_CARRIED, "procsPerNode", why)
     if not ranks and (total := _number(count, variables)):
         ranks = math.ceil(total / nodes)
     if not ranks and not count:

@@ -365,7 +365,7 @@ def _put_counts(script: Script, body: Body, text: str, *, is_batch: bool) -> lis
     counts = {
         "SLURM_NTASKS": size.task_count,
         "SLURM_NPROCS": size.task_count,
-        "SLURM_NTASKS_PER_NODE": size.per_node,
+        "SLURM_NTASKS_PER_NODE": size.told_per_node,
         "SLURM_TASKS_PER_NODE": size.per_node,
         "SLURM_CPUS_PER_TASK": size.cpus_per_task or 1,
     }

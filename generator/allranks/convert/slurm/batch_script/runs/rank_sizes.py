@@ -9,6 +9,7 @@ from allranks.convert.programs import commands, deepspeed_words, references, sca
 from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks, openmp_threads
+from allranks.convert.slurm.batch_script.setup import option_variables
 from allranks.convert.slurm.batch_script.steps import launcher_environment, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.options import COUNTING_TASKS, CPUS_ASKED_FOR
@@ -58,6 +59,11 @@ _WITHOUT_MPI = (
 
 _IN_POD_ALONE = "what it is, is known in the pod alone: one process for each GPU"
 _NOT_SET = "no line of the script says what it is: one process for each GPU, or set procsPerNode"
+_WITHOUT_OPTION = (
+    "sbatch sets it for an option alone (--{0}), which the job does not have, and {1} stops "
+    "without a number: the script counts on `sbatch --{0}=…`; here it is {2}: give that option, "
+    "or set procsPerNode"
+)
 _ALONE = (
     "each rank has {}, and finds that it is alone on its node (LOCAL_WORLD_SIZE=1): a program that "
     "starts a process for each GPU itself, as PyTorch Lightning does, starts none then; leave "
@@ -112,6 +118,20 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
     if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
         body.values["torchrun"]["port"] = _OTHER_PORT
+
+
+def rank_count(reading: ScriptReading) -> int:
+    """How many ranks the run has, whose sizes are put; one for each GPU where nothing else says it.
+
+    Args:
+        reading: the script, and what comes of it.
+    """
+    body, size = reading.body, reading.script.size
+    gpus = size.gpu_count
+    per_node = body.procs_per_node or gpus or 1
+    if gpus and body.workload == "torchrun":
+        per_node = min(per_node, gpus)  # each rank has a GPU of its own
+    return (body.nodes or 1) * per_node
 
 
 def _say_alone(reading: ScriptReading, main: Step, per_node: int, gpus: int) -> None:
@@ -212,24 +232,10 @@ def _size_torchrun(
 ) -> int | None:
     """The nodes of a torchrun, of the job's and its own flags; its ranks are put."""
     body = reading.body
-    gpus = reading.script.size.gpus_per_node
     body.values["torchrun"] = dict(program.values)
     is_deepspeed = any("deepspeed" in change for change in program.changes)
     launcher, line = _launcher(main, *(("deepspeed",) if is_deepspeed else _OF_TORCH))
-    processes = program.options.get("nproc-per-node", "1")
-    count = _processes(reading.script, reading.variables, processes)
-    body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
-    flag = "--num_gpus" if is_deepspeed else "--nproc-per-node"
-    if "nproc-per-node" in program.options:
-        body.procs_option = f"{flag} {processes}", line
-    if is_deepspeed and count and gpus and count < gpus:
-        _say_chosen_gpus(body, main, count, gpus, line)
-    if count is None and processes not in ("gpu", "auto", "cpu"):
-        names_of = {name for name, _ in words.variables(processes)}
-        is_set = names_of <= reading.variables.set_names | words.ALWAYS | set(body.env)
-        why = _IN_POD_ALONE if is_set else _NOT_SET
-        path = f"{flag} {processes}"
-        body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+    count = _put_processes(reading, main, program, is_deepspeed=is_deepspeed)
     nnodes = references.number(program.options.get("nnodes", ""), reading.variables.constants)
     if nnodes and nodes is None:
         nodes = min(nnodes, sizes.MOST_NODES)
@@ -259,6 +265,37 @@ def _size_torchrun(
     if count == 1:
         _put_threads(reading, main, 1, "")
     return nodes
+
+
+def _put_processes(
+    reading: ScriptReading, main: Step, program: commands.Program, *, is_deepspeed: bool
+) -> int | None:
+    """The processes of a torchrun's node, which are put; None where they are not known before."""
+    body = reading.body
+    gpus = reading.script.size.gpus_per_node
+    launcher, line = _launcher(main, *(("deepspeed",) if is_deepspeed else _OF_TORCH))
+    processes = program.options.get("nproc-per-node", "1")
+    option = option_variables.option_without_number(reading, processes, main)
+    count = None if option else _processes(reading.script, reading.variables, processes)
+    body.procs_per_node = 0 if count is None or (gpus and count == gpus) else count
+    flag = "--num_gpus" if is_deepspeed else "--nproc-per-node"
+    if "nproc-per-node" in program.options:
+        body.procs_option = f"{flag} {processes}", line
+    if is_deepspeed and count and gpus and count < gpus:
+        _say_chosen_gpus(body, main, count, gpus, line)
+    if option:
+        has_gpus = bool(gpus or reading.script.size.gpus)
+        number = "one process for each GPU" if has_gpus else "one process in each pod"
+        outcome = Outcome.CHANGED if has_gpus else Outcome.NOT_CARRIED
+        why = _WITHOUT_OPTION.format(option, launcher, number)
+        body.say(line, f"{flag} {processes}", outcome, "procsPerNode", why)
+    elif count is None and processes not in ("gpu", "auto", "cpu"):
+        names_of = {name for name, _ in words.variables(processes)}
+        is_set = names_of <= reading.variables.set_names | words.ALWAYS | set(body.env)
+        why = _IN_POD_ALONE if is_set else _NOT_SET
+        path = f"{flag} {processes}"
+        body.say(line, path, Outcome.CHANGED, "procsPerNode", why)
+    return count
 
 
 def _say_chosen_gpus(body: Body, main: Step, count: int, gpus: int, line: int) -> None:

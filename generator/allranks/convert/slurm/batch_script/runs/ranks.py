@@ -75,9 +75,6 @@ _NO_PROFILE = (
     "`{}` read the profile of its container first, and what each rank runs here does not: write "
     "what the image's /etc/profile sets into setup, where the program needs it"
 )
-_OUTPUT_OF_BRANCH = re.compile(
-    r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
-)
 _WRITTEN_BY_EACH = (
     "the script wrote it once, and each rank would write the file, over that of the others: take "
     f"it out, {behind_step.OF_LOG}"
@@ -131,8 +128,9 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     nested = None
     if statement.function or any(command.within for command in statement.commands):
         nested = _nested_text(reading, main, place, program, steps)
-        if nested is not None:
-            _say_beside(reading, main, steps)
+        (_say_loop if nested is None else _say_beside)(reading, main, steps)
+        if script.statements[place].in_background:
+            body.say(script.statements[place].last_line, "&", Outcome.CHANGED, "", behind_step.OVER)
     elif step_conditions.has(script, main, statement):
         nested = step_conditions.text_with(script, main, statement, program)
         _say_end(reading, main, statement)
@@ -306,9 +304,9 @@ def _say_world_size(reading: ScriptReading, main: Step, program: commands.Progra
         variable = shell_text.variable_alone(value.strip('"'))
         text = words.resolve(value, reading.variables.constants) or ""
         text = str(main.size.node_count) if is_count_of_nodes(script, variable) else text
-        if text.isdecimal() and int(text) != main.size.task_count:
-            ranks = plural(main.size.task_count, "rank")
-            why = f"the script has {text} there, and here it counts the {ranks}"
+        ranks = rank_sizes.rank_count(reading)
+        if text.isdecimal() and int(text) != ranks:
+            why = f"the script has {text} there, and here it counts the {plural(ranks, 'rank')}"
             reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
 
 
@@ -484,7 +482,7 @@ def _flat(reading: ScriptReading, main: Step, statement: Statement) -> str:
             body.say(command.line, text, Outcome.CHANGED, "", "a pod has no terminal")
         elif is_condition or command.after in ("&&", ";"):
             lead.append(command)
-            why = setup_lines.why_of_image(script, command)
+            why = setup_lines.why_of_image(reading, command)
             why += step_conditions.ENDS_SETUP if why and is_condition else ""
             body.say(command.line, text, Outcome.CHANGED if why else Outcome.CARRIED, "setup", why)
         elif is_input or not words.any_of([token.text for token in command.words], words.IDLE):
@@ -520,12 +518,26 @@ def _nested_text(
             if own.runner is not program.runner:
                 _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+            edits += step_conditions.without_background(reading, step, statement)
     if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
         return None  # a loop over the nodes: each pod is one
     whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
         whole += "\n" + script.slice(script.statements[place])
     return whole
+
+
+def _say_loop(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
+    """Say of a loop over the nodes what stands behind its steps, and where it writes to."""
+    script, body = reading.script, reading.body
+    statement = script.statements[main.statement]
+    for step in steps:
+        if step.is_multi and step.statement == main.statement:
+            behind_step.say_in_loop(reading, step, statement)
+    output = behind_step.OUTPUT.search(script.slice(statement))
+    if output is not None and not statement.function:
+        path = output["output"]
+        body.say(statement.last_line, path, Outcome.CHANGED, "", behind_step.OF_LOG)
 
 
 def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
@@ -551,7 +563,7 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     for step in steps:
         if step.is_multi and step.statement == main.statement:
             behind_step.say_files(reading.main_step, body, step, step.command.redirections)
-    output = _OUTPUT_OF_BRANCH.search(script.slice(statement))
+    output = behind_step.OUTPUT.search(script.slice(statement))
     if output is not None and not (is_alone or statement.function):
         path, why = output["output"], _WRITTEN_BY_EACH
         body.say(statement.last_line, path, Outcome.NOT_CARRIED, "command", why)

@@ -17,8 +17,9 @@ from allranks.convert.slurm.batch_script.text import shell_text, started_words, 
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -56,12 +57,14 @@ def note(reading: ScriptReading) -> None:
     """
     script, variables = reading.script, reading.variables
     reasons = [why for _, _, why in script.size.outcomes.values()]
+    asked = _asked(reading)
     own_files = [
         file
-        for file in files(script, variables)
+        for file in (*files(script, variables), *_files(script, variables, asked))
         if not any(why.startswith(f"{file}, which is not read here") for why in reasons)
     ]
-    others = (_recipes(script), _commands_of_files(script), _sourced(script, variables))
+    recipes = _recipes(script, [*script.commands, *asked])
+    others = (recipes, _commands_of_files(script), _sourced(script, variables))
     unread = [*dict.fromkeys(itertools.chain(own_files, *others))]
     if unread:
         verb = "does" if len(unread) == 1 else "do"
@@ -79,8 +82,14 @@ def files(script: Script, variables: ShellVariables) -> list[str]:
         script: the script.
         variables: what its variables hold.
     """
+    own_files = _files(script, variables, script.commands)
+    return [*dict.fromkeys([*own_files, *_last_sourced(script)])]
+
+
+def _files(script: Script, variables: ShellVariables, commands: Iterable[Command]) -> list[str]:
+    """The scripts that some commands of a script run."""
     own_files: list[str] = []
-    for texts in _run_by(script):
+    for texts in _run_by(commands):
         name = shell_text.variable_alone(texts[0]) if texts else ""
         contents = [scanner.unquote(own) for own in variables.contents.get(name, texts[:1])]
         if contents[:1] in (["$1"], ["${1}"]):
@@ -90,12 +99,24 @@ def files(script: Script, variables: ShellVariables) -> list[str]:
         own_files += [
             own.split()[-1] for own in contents if own.endswith(_SHELL_FILES) and not is_installer
         ]
-    return [*dict.fromkeys([*own_files, *_last_sourced(script)])]
+    return own_files
 
 
-def _run_by(script: Script) -> Iterator[list[str]]:
-    """The words of each program that a script starts, without what runs it as it is."""
-    for command in script.commands:
+def _asked(reading: ScriptReading) -> list[Command]:
+    """The commands whose output the script takes, where a pod runs them: ``A=$(bash b.sh)``."""
+    script, body = reading.script, reading.body
+    values = "\n".join([body.setup, body.script, *body.command])
+    return [
+        command
+        for statement in script.statements
+        for command in shell_text.substituted_commands(words.expanded_part(script.slice(statement)))
+        if all(word.text in values for word in command.words)
+    ]
+
+
+def _run_by(commands: Iterable[Command]) -> Iterator[list[str]]:
+    """The words of each program that commands start, without what runs it as it is."""
+    for command in commands:
         for started in started_words.programs(command):
             is_mpirun = words.base(next(iter(started), "")) in words.MPIRUN
             own = words.unwrapped(mpirun.program(started)) if is_mpirun else started
@@ -123,10 +144,10 @@ def _sourced(script: Script, variables: ShellVariables) -> Iterator[str]:
             yield path
 
 
-def _recipes(script: Script) -> Iterator[str]:
+def _recipes(script: Script, commands: Iterable[Command]) -> Iterator[str]:
     """What runs the commands of a file of recipes, and Python programs that start others."""
     is_alone = not presumed_programs.first_unknown(script)  # beside what makes things ready
-    for texts in _run_by(script):
+    for texts in _run_by(commands):
         program = words.base(next(iter(texts), ""))
         target = next((own for own in texts[1:] if not _BUILDING.match(own)), "")
         if program in _OF_RECIPES and (target or is_alone):

@@ -80,7 +80,7 @@ def _edits(reading: ScriptReading, text: str, to: str, line: int) -> list[tuple[
     named = {(own.path, own.why) for own in reading.body.verdicts} if to == "command" else set()
     earlier = [own for own in reading.script.commands if own.line <= line]
     for command in (own for statement in statements for own in statement.commands):
-        why = setup_lines.why_of_image(reading.script, command, earlier)
+        why = setup_lines.why_of_image(reading, command, earlier)
         earlier.append(command)
         path = text[command.start : command.end]
         if why and (shell_text.short(path), why) not in named:

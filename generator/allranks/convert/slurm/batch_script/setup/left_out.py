@@ -6,6 +6,7 @@ It is long because each of the reasons looks at what other lines read and set.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
@@ -68,6 +69,9 @@ _ON_NODES = (
     "it works with the names of the nodes, which are not those of the pods: write what a pod is to "
     "do in its place"
 )
+# Programs that tell who uses a port, and those that do with an option alone.
+_ASKING_FOR_PORTS = frozenset({"ss", "netstat", "lsof", "fuser"})
+_ASKING_HOSTS = frozenset({"nc", "ncat", "netcat"})
 _OF_TENSORFLOW = (
     "TensorFlow finds its workers by it, and this launcher does not set it: a run with "
     "`workload: elastic` and elastic.framework: tensorflow tells each pod its own"
@@ -330,6 +334,8 @@ def _why_not_in_setup(
         pass
     elif _is_look(reading.details, command, program):
         reason = node_files.why_not_asked(script, reading.main_step, statement, command)
+    elif _looks_for_port(command):
+        pass
     elif node_files.prints(command) and (reads_dropped or words.names_nodes(text)):
         reason = node_files.why_not_printed(script, reading.main_step, statement, command)
     elif program == "trap":
@@ -376,7 +382,21 @@ def _makes_folders(script: Script, statement: Statement) -> bool:
 def _runs_more(statement: Statement) -> bool:
     """Whether a statement runs a program of the project's own, or one that works on files."""
     harmless = words.IN_EACH_RANK | words.OF_SHELL | words.OF_OTHER_HOSTS | {"srun", "ping", "rm"}
-    return not shell_text.runs_only(statement, harmless)
+    others = [own for own in statement.commands if not _looks_for_port(own)]
+    return not shell_text.runs_only(replace(statement, commands=others), harmless)
+
+
+def _looks_for_port(command: Command) -> bool:
+    """Whether a command only asks who uses a port, or ends that: ``lsof -i:29500``."""
+    texts = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+    program = words.base(texts[0]) if texts else ""
+    if any(scanner.unquote(own).startswith("/dev/tcp/") for _, own in command.redirections):
+        return True
+    if program in _ASKING_HOSTS:
+        return any(re.fullmatch(r"-\w*z\w*", text) for text in texts[1:])
+    if program == "xargs":
+        return any(words.base(text) == "kill" for text in texts[1:])
+    return program in _ASKING_FOR_PORTS
 
 
 def counts_in(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, str]]:

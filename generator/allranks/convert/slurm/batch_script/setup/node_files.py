@@ -101,6 +101,9 @@ def written_for_step(script: Script, main_step: MainStep, statement: Statement) 
     )
 
 
+_NO_FILES = ("/dev/null", "/dev/tcp/")
+
+
 def _files_of(command: Command) -> list[str]:
     """The files that a command writes its output into, by an option of srun's, too."""
     files = [
@@ -112,7 +115,7 @@ def _files_of(command: Command) -> list[str]:
         typed = [scanner.unquote(word.text) for word in command.words[1:]]
         settings = options.parse(typed, "srun", command.line)[0]
         files += [own.value for own in settings if own.name == "output"]
-    return [scanner.unquote(file) for file in files if file != "/dev/null"]
+    return [own for own in map(scanner.unquote, files) if not own.startswith(_NO_FILES)]
 
 
 def why_not_asked(

@@ -17,7 +17,7 @@ from allranks.convert.verdicts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading, Step
     from allranks.convert.slurm.options import Setting
 
 # By the variable, how a step asks for the same as its options.
@@ -46,10 +46,48 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
     options = {setting.name for setting in settings}
     code = _COMMENT.sub("", text)
     for name, own in OPTIONS_OF_VARIABLES.items():
-        is_set = re.search(rf"\b{name}\}}?:?=|{_IN_STEP[name]}", code) is not None
-        if not (own & options or is_set):
+        is_step = re.search(_IN_STEP[name], code) is not None
+        if not (own & options or is_step or _is_given(code, name)):
             text = _with_default(text, name)
     return text
+
+
+def option_without_number(reading: ScriptReading, text: str, main: Step) -> str:
+    """The option without which a launcher is given no number in Slurm; "" where it has one.
+
+    Who submits may give it to sbatch, and the script alone does not say the number.
+
+    Args:
+        reading: the script.
+        text: the number, as the launcher is given it: ``$SLURM_NTASKS_PER_NODE``.
+        main: the step with the launcher, whose own options the script's shell does not know.
+    """
+    script, variables = reading.script, reading.variables
+    settings = [*script.settings]
+    settings += main.settings if variables.inner_text(main.words) is not None else []
+    options = {own.name.removeprefix("srun ") for own in settings}
+    names_of = {name for name, _ in words.variables(text)}
+    contents = [variables.contents.get(name, []) for name in names_of]
+    names_of.update(
+        name for own in contents if len(own) == 1 for name, _ in words.variables(own[0])
+    )
+    code = _COMMENT.sub("", script.text)
+    for name, own in {**OPTIONS_OF_VARIABLES, **_OF_TASKS}.items():
+        is_given = name in variables.set_names or _is_given(code, name)
+        if name in names_of and not (own & options or is_given):
+            return _option_of(name)
+    return ""
+
+
+def _is_given(code: str, name: str) -> bool:
+    """Whether a script itself gives a variable a text: ``A=1``, ``${A:=1}``."""
+    return re.search(rf"\b{name}\}}?:?=", code) is not None
+
+
+def _option_of(name: str) -> str:
+    """The option for which Slurm sets a variable."""
+    option = name.removeprefix("SLURM_").lower().replace("_", "-")
+    return "ntasks" if option == "nprocs" else option
 
 
 def say_unasked(reading: ScriptReading, code: str) -> None:
@@ -76,10 +114,9 @@ def say_unasked(reading: ScriptReading, code: str) -> None:
         has_pods = name != "SLURM_GPUS" and (size.cpus_per_node or "CPUS" not in name)
         has_pods = has_pods and (size.gpus_per_node or size.gpus or "GPUS" not in name)
         if has_pods and (name in read_by_script or name not in _OF_TASKS):
-            line = script.line_with(re.compile(rf"\$\{{?{name}\b").search)
-            option = name.removeprefix("SLURM_").lower().replace("_", "-")
-            option = "ntasks" if option == "nprocs" else option
-            body.say(line, f"${name}", Outcome.CHANGED, "", _EMPTY_THERE.format(option))
+            reads = re.compile(rf"\$\{{?{name}\b|\(\([^()]*\b{name}\b")
+            line, why = script.line_with(reads.search), _EMPTY_THERE.format(_option_of(name))
+            body.say(line, f"${name}", Outcome.CHANGED, "", why)
 
 
 def _with_default(text: str, name: str) -> str:

@@ -300,8 +300,9 @@ def _verdict_of(
     is_activation = is_setup and program and _is_activation(first)
     if is_activation and not exports.evaluates_program(reading.variables, statement.commands[0]):
         own = statement.commands[0]
-        is_own = environments.activates_own(own, _before(script, own))
-        why = why_of_image(script, own) or _ACTIVATED + _without_hook(script, own)
+        constants = reading.variables.constants
+        is_own = environments.activates_own(own, _before(script, own), constants)
+        why = why_of_image(reading, own) or _ACTIVATED + _without_hook(script, own)
         return (Outcome.CARRIED, "") if is_own else (Outcome.CHANGED, why)
     if shell_text.runs(statement, words.UNREAD_CONTAINERS):
         return Outcome.NOT_CARRIED, missing_in_pods.why_no_container(text)
@@ -315,7 +316,7 @@ def _verdict_of(
     has_pods = not is_single and (script.size.node_count > 1 or reading.main_step.has_launcher)
     has_pods = has_pods and not _is_for_behind(reading, statement)
     why = _in_each_pod(script, statement, text) if has_pods else ""
-    makes = environments.makes(first) or environments.makes_folder(first)
+    makes = any(_makes_environment(reading, own) for own in statement.commands[:1])
     why = why or (_MAKES_ENVIRONMENT if makes else "")
     if why and first_node.is_named(text) and _is_read_by_step(reading, statement):
         return Outcome.NOT_CARRIED, f"{why}: write $MASTER_ADDR in the step"
@@ -373,7 +374,7 @@ def say_activated(reading: ScriptReading, statement: Statement, to: str) -> None
     """Say of each line of a condition, a loop or a function what it needs of the image."""
     script, body = reading.script, reading.body
     for command in [] if statement.is_simple else statement.commands:
-        why = why_of_image(script, command)
+        why = why_of_image(reading, command)
         if why and not exports.evaluates_program(reading.variables, command):
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.CHANGED, to, why)
@@ -384,23 +385,33 @@ def _before(script: Script, command: Command) -> list[Command]:
     return [own for own in script.commands if own.start < command.start]
 
 
-def why_of_image(script: Script, command: Command, earlier: Sequence[Command] | None = None) -> str:
+def _makes_environment(reading: ScriptReading, command: Command) -> bool:
+    """Whether a command makes an environment: ``conda create``, ``$PYTHON -m venv env``."""
+    typed = environments.words_of(command, reading.variables.constants)
+    return environments.makes(typed) or environments.makes_folder(typed)
+
+
+def why_of_image(
+    reading: ScriptReading, command: Command, earlier: Sequence[Command] | None = None
+) -> str:
     """What a command needs of the image that modules or an environment come from; "" for none.
 
     Args:
-        script: the script.
+        reading: the script, and what is known of it.
         command: the command.
         earlier: those before it; None for one of the script's own.
     """
     if words.base(command.name) in setup_edits.MODULES:
         return setup_edits.why_of_modules(" ".join(word.text for word in command.words))
-    texts = [word.text for word in command.words]
-    if environments.makes(texts):
+    script, texts = reading.script, [word.text for word in command.words]
+    if _makes_environment(reading, command):
         return _MAKES_ENVIRONMENT
     if len(texts) < 2 or not _is_activation(texts):  # noqa: PLR2004 - a program and a word
         return ""
     before = _before(script, command) if earlier is None else earlier
-    return "" if environments.activates_own(command, before) else _why(script, command, before)
+    if environments.activates_own(command, before, reading.variables.constants):
+        return ""
+    return _why(script, command, before)
 
 
 def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:

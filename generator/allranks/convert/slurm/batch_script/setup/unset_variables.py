@@ -128,6 +128,13 @@ _OPTIONS_OF = {
     "SLURM_MEM_PER_CPU": "mem-per-cpu",
     "SLURM_MEM_PER_GPU": "mem-per-gpu",
 }
+# Options that may name more than the one that a job then runs with.
+# Source: the manual of sbatch, --partition and --qos.
+_CHOICES = frozenset({"partition", "qos"})
+_OF_CHOICES = (
+    "Slurm sets it to the one that the job runs with of --{}={}, and here it is the first of "
+    "them: write another into env.{} where it is meant"
+)
 
 
 def say_unset(reading: ScriptReading, whole: str) -> None:
@@ -381,6 +388,10 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
         is_option = any(setting.name == "gpus" for setting in script.settings)
         if name == "SLURM_GPUS" and not is_option:
             why = "Slurm sets it for --gpus alone; here it has the GPUs that the script asks for"
+        option = _OPTIONS_OF.get(name, "")
+        choices = _option_text(script, option)
+        if option in _CHOICES and value != choices:
+            why = _OF_CHOICES.format(option, choices, name)
         body.say(line, f"${name}", Outcome.CHANGED, to, why)
     elif harmless:
         body.say(line, f"${name}", Outcome.CHANGED, to, harmless)
@@ -502,10 +513,16 @@ def _slurm_value(script: Script, body: Body, name: str) -> str:
         gpus = size.gpus or (size.gpus_per_node or 0) * nodes
         return str(gpus) if gpus else ""
     option = _OPTIONS_OF.get(name, "")
-    text = next(
-        (setting.value for setting in reversed(script.settings) if setting.name == option), ""
-    )
+    text = _option_text(script, option)
+    if option in _CHOICES:
+        return next((choice.strip() for choice in text.split(",") if choice.strip()), "")
     if not name.startswith("SLURM_MEM_"):
         return text
     amount = amounts.mebibytes(text)
     return "" if amount is None else str(round(amount))
+
+
+def _option_text(script: Script, option: str) -> str:
+    """What the job's options say of one of them, which is the last; "" where they do not."""
+    texts = (setting.value for setting in reversed(script.settings) if setting.name == option)
+    return next(texts, "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert.programs import scanner
 from allranks.convert.slurm import options
+from allranks.convert.slurm.batch_script.steps import several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
@@ -16,7 +17,7 @@ from allranks.humanize import list_some
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.programs.scanner import Command
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import (
         Body,
@@ -37,6 +38,10 @@ _OF_POD = re.compile(r"\"?(?:/tmp|\$\{?(?:SLURM_)?TMPDIR\}?)/.")
 # What may stand behind a pipe.
 _FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _FAILS = "a run fails where its ranks do, and the script went on"
+# Where what a loop or a branch writes goes: ``done > log``, ``fi | tee log``.
+OUTPUT = re.compile(
+    r"(?:\b(?:done|fi|esac)|[})])[ \t]*(?P<output>(?:[0-9]?>>?|&>>?|\|&?[ \t]*tee\b)[^\n]*)\Z"
+)
 # With these a script looks at what stands before the pipe.
 _LOOKS = ("pipefail", "PIPESTATUS")
 
@@ -122,6 +127,21 @@ def removes_own(script: Script, texts: Sequence[str]) -> bool:
         and bool(paths)
         and all(_OF_POD.match(own) for texts_of in contents for own in texts_of)
     )
+
+
+def say_in_loop(reading: ScriptReading, step: Step, statement: Statement) -> None:
+    """Say of a step that a loop starts on one node after the other what stands behind it.
+
+    Args:
+        reading: the script, and what is known of it.
+        step: the step, which runs on all nodes at once here.
+        statement: the loop.
+    """
+    script, body = reading.script, reading.body
+    say(reading, script.text, step.command, several_steps.joined_behind(statement, step.command))
+    say_files(reading.main_step, body, step, step.command.redirections)
+    if several_steps.is_in_background(script, step) and not statement.in_background:
+        body.say(step.command.line, "&", Outcome.CHANGED, "", OVER)
 
 
 def say_evaluated(reading: ScriptReading, main: Step) -> None:

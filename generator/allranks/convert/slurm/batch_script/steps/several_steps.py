@@ -19,7 +19,7 @@ from allranks.humanize import list_some, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.programs.scanner import Command
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -75,10 +75,27 @@ def is_in_background(script: Script, step: Step) -> bool:
 
 def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
     """Whether the list or pipeline that a command stands in ends with `&`."""
-    rest = [other for other in commands if other.start >= command.start]
-    of_list = (other for other in rest if other.within == command.within)
-    last = next((other for other in of_list if other.after not in scanner.LISTS), command)
-    return last.after == "&"
+    return [command, *_joined(commands, command)][-1].after == "&"
+
+
+def joined_behind(statement: Statement, command: Command) -> list[Command]:
+    """The commands behind another in its list or pipeline: ``a | b || c``.
+
+    Args:
+        statement: what they stand in.
+        command: the first.
+    """
+    return _joined(statement.commands, command)
+
+
+def _joined(commands: Sequence[Command], command: Command) -> list[Command]:
+    own = [
+        other
+        for other in commands
+        if other.start >= command.start and other.within == command.within
+    ]
+    last = next((at for at, other in enumerate(own) if other.after not in scanner.LISTS), 0)
+    return own[1 : last + 1]
 
 
 def _is_called_in_background(script: Script, step: Step) -> bool:

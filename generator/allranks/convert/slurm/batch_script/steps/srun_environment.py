@@ -30,6 +30,11 @@ _OPTIONS = {
     "SLURM_MULTI_PROG": "multi-prog",
     "SLURM_STDINMODE": "input",
 }
+# Without --nodelist srun reads that file, whatever --distribution says. Source: srun's opt.c.
+OF_HOSTFILE = (
+    "a list of hosts (SLURM_HOSTFILE, or --nodelist) has the node of each task, and how often it "
+    "has a node is not read: here each node has as many ranks as another, numbered node by node"
+)
 
 
 def say(reading: ScriptReading, main: Step) -> None:
@@ -45,6 +50,9 @@ def say(reading: ScriptReading, main: Step) -> None:
         if command is main.command:
             pairs = [_pair(token.text) for token in command.assignments]
         for name, value in pairs:
+            if name == "SLURM_HOSTFILE" and not ("nodelist" in own or _is_arbitrary(main)):
+                path = f"{name}={value}"
+                reading.body.say(command.line, path, Outcome.NOT_CARRIED, "", OF_HOSTFILE)
             option = _OPTIONS.get(name)
             is_as_it_is = "SLURM_" in value or value.strip("\"'").split(",")[0] == "ALL"
             if option is None or option in own or is_as_it_is:
@@ -52,6 +60,11 @@ def say(reading: ScriptReading, main: Step) -> None:
             path = f"{name}={value}"
             why = f"srun takes it for its --{option}, and the run does not: write that behind srun"
             reading.body.say(command.line, path, Outcome.NOT_CARRIED, "", why)
+
+
+def _is_arbitrary(main: Step) -> bool:
+    """Whether a step's own option says that a list of hosts has the node of each task."""
+    return any(own.name == "distribution" and own.value == "arbitrary" for own in main.settings)
 
 
 def assignments(settings: Sequence[Setting]) -> str:

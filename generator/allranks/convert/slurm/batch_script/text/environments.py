@@ -12,7 +12,7 @@ from allranks.convert.programs import environment_runners, scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from allranks.convert.programs.scanner import Command
 
@@ -27,21 +27,25 @@ _HERE = re.compile(r"^(?:\./|\$(?:PWD|SLURM_SUBMIT_DIR|\{(?:PWD|SLURM_SUBMIT_DIR
 _NAMING = ("-n", "--name", "-p", "--prefix")
 
 
-def activates_own(activation: Command, earlier: Iterable[Command]) -> bool:
+def activates_own(
+    activation: Command, earlier: Iterable[Command], constants: Mapping[str, str]
+) -> bool:
     """Whether a command activates a virtual environment that an earlier one makes.
 
     Args:
         activation: the command: ``source env/bin/activate``, ``conda activate env``.
         earlier: those before it.
+        constants: what is known of the script's variables.
     """
     texts = [scanner.unquote(word.text) for word in activation.words] or [""]
     folder = texts[-1].removesuffix("/bin/activate").rstrip("/")
     if folder == texts[-1] and words.base(texts[0]) not in words.MANAGERS:
         return False
+    resolved = words_of(activation, constants)[-1].removesuffix("/bin/activate").rstrip("/")
     of_uv = [".venv"]
     for command in earlier:
         typed = [scanner.unquote(word.text) for word in command.words]
-        if makes_by_name(typed, folder):
+        if makes_by_name(typed, folder) or makes_by_name(words_of(command, constants), resolved):
             return True
         own = {**dict(shell_text.assigned_by(command)), **_in_front(command)}
         if _OF_UV in own:
@@ -49,6 +53,17 @@ def activates_own(activation: Command, earlier: Iterable[Command]) -> bool:
         if _makes_of_uv(words.unwrapped(typed)) and _in_place(folder) in map(_in_place, of_uv):
             return True
     return False
+
+
+def words_of(command: Command, constants: Mapping[str, str]) -> list[str]:
+    """The words of a command, with what is known of their variables.
+
+    Args:
+        command: the command: ``$PYTHON -m venv $ENV``.
+        constants: the texts of variables.
+    """
+    texts = [word.text for word in command.words]
+    return [words.resolve(text, constants) or scanner.unquote(text) for text in texts]
 
 
 def _in_front(command: Command) -> dict[str, str]:
@@ -77,14 +92,15 @@ def makes_by_name(typed: Sequence[str], name: str) -> bool:
     return makes_folder(rest) and name in [word.rstrip("/") for word in rest[1:]]
 
 
-def makes_any(commands: Iterable[Command]) -> bool:
+def makes_any(commands: Iterable[Command], constants: Mapping[str, str]) -> bool:
     """Whether some command makes an environment, of whatever name; ``uv sync`` and ``uv run`` do.
 
     Args:
         commands: those of the script.
+        constants: what is known of its variables.
     """
     for command in commands:
-        rest = words.unwrapped([scanner.unquote(word.text) for word in command.words])
+        rest = words.unwrapped(words_of(command, constants))
         if rest and (_makes_of_uv(rest) or makes(rest) or makes_folder(rest)):
             return True
     return False

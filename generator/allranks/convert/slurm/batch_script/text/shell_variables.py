@@ -356,7 +356,7 @@ def _slurm_constants(script: Script) -> dict[str, str]:
         "SLURM_JOB_NUM_NODES": node_count,
         "SLURM_NTASKS": size.task_count,
         "SLURM_NPROCS": size.task_count,
-        "SLURM_NTASKS_PER_NODE": size.per_node,
+        "SLURM_NTASKS_PER_NODE": size.told_per_node,
         "SLURM_TASKS_PER_NODE": size.per_node,
         "SLURM_CPUS_PER_TASK": size.cpus_per_task,
         "SLURM_GPUS_ON_NODE": size.gpus_per_node or size.gpus,
