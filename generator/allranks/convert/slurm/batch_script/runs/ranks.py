@@ -19,6 +19,7 @@ from allranks.convert.slurm.batch_script.runs import (
     step_changes,
     step_conditions,
     step_environment,
+    steps_in_background,
 )
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
@@ -520,12 +521,26 @@ def _nested_text(
             if own.runner is not program.runner:
                 _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+            edits += _without_sign(reading, statement, step.command)
     if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
         return None  # a loop over the nodes: each pod is one
     whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
-        whole += "\n" + script.slice(script.statements[place])
+        caller = script.statements[place]
+        calls = [own for own in caller.commands if own.name == statement.function]
+        signs = [edit for own in calls for edit in _without_sign(reading, caller, own)]
+        whole += "\n" + shell_text.edited(script.text, signs, caller.start, caller.end)
     return whole
+
+
+def _without_sign(
+    reading: ScriptReading, statement: Statement, command: Command
+) -> list[tuple[int, int, str]]:
+    """Edits that take the `&` away of what a statement of the command starts."""
+    edits = steps_in_background.edits(reading.script, statement, command)
+    for _ in edits:
+        reading.body.say(command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
+    return edits
 
 
 def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:

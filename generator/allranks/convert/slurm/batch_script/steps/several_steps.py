@@ -73,12 +73,21 @@ def is_in_background(script: Script, step: Step) -> bool:
     return statement.in_background or _ends_in_background(statement.commands, step.command)
 
 
-def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
-    """Whether the list or pipeline that a command stands in ends with `&`."""
+def last_of_list(commands: Sequence[Command], command: Command) -> Command:
+    """The last command of the list or pipeline that a command stands in: ``srun a | tee log &``.
+
+    Args:
+        commands: the commands of its statement.
+        command: the command.
+    """
     rest = [other for other in commands if other.start >= command.start]
     of_list = (other for other in rest if other.within == command.within)
-    last = next((other for other in of_list if other.after not in scanner.LISTS), command)
-    return last.after == "&"
+    return next((other for other in of_list if other.after not in scanner.LISTS), command)
+
+
+def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
+    """Whether the list or pipeline that a command stands in ends with `&`."""
+    return last_of_list(commands, command).after == "&"
 
 
 def _is_called_in_background(script: Script, step: Step) -> bool:
@@ -191,7 +200,7 @@ def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) ->
     is_local = _is_local(script, variables, multi)
     if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
         is_same_step = in_loop and is_local and not over_nodes(multi[0])
-        if not is_same_step:
+        if not is_same_step and not _is_called_again(script, distinct[0]):
             return distinct[0]
     if len(distinct) > 1 and _exclusive(script, multi):
         return distinct[0]
@@ -236,6 +245,7 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
             "make a script of each call and convert those, in turn; a call that only makes things "
             "ready may be a plain line before the step, without srun: that is setup"
         )
+        hint = _AS_ONE_STEP if _is_of_node(multi[0]) else hint
         return script.refuse(lines[0], message, hint)
     if distinct == 1:
         message = "a loop starts the step more than once, and a run has one"
@@ -246,6 +256,8 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
                 "take the loop away where it tries again what has failed: runPolicy.backoffLimit "
                 "says how often a run starts again"
             )
+        elif _is_of_node(multi[0]):
+            hint = _AS_ONE_STEP
         return script.refuse(lines[0], message, hint)
     places = list_some([str(line) for line in lines], 8)
     if any(script.statements[step.statement].in_background for step in multi):
@@ -267,8 +279,11 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
 
 def repeats(script: Script, step: Step) -> bool:
     """Whether a step is started more than once: in a loop, or by a function called twice."""
-    if step.command.in_loop:
-        return True
+    return step.command.in_loop or _is_called_again(script, step)
+
+
+def _is_called_again(script: Script, step: Step) -> bool:
+    """Whether the function that a step stands in is called in a loop, or twice."""
     calls = _calls_of(script, step)
     return len(calls) > 1 or any(command.in_loop for command in calls)
 
