@@ -26,6 +26,7 @@ from allranks.convert.slurm.batch_script.setup import (
     behind_lines,
     computed_counts,
     exports,
+    own_shells,
     setup_lines,
 )
 from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
@@ -269,6 +270,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     if program.runner is Runner.TORCHRUN and not main.command.in_loop:
         words_of_step.say_number_of_node(reading, main, once_expanded)
     words_of_step.say_quotes(reading, main)
+    own_shells.say(reading, main)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
