@@ -1455,6 +1455,13 @@ def test_a_container_of_pyxis_starts_in_its_image(workdir: str, *, is_named: boo
     assert ("WORKDIR" in own.why) is is_named
 
 
+def test_a_container_of_shifter_starts_where_the_script_does() -> None:
+    """Its image was told of Pyxis, which starts in the folder of the image."""
+    text = "#!/bin/bash\n#SBATCH -n 1\n#SBATCH --image=a/b:1\nsrun shifter python a.py\n"
+    [own] = [own for own in job.convert(text.encode(), "job").verdicts if own.path == "--image"]
+    assert (Outcome.CARRIED, "image", "") == (own.outcome, own.to, own.why)
+
+
 def test_mounts_are_of_the_node_whatever_others_are() -> None:
     """The advice on claims and owners was gone where one mount of several is not carried."""
     mounts = "--container-mounts=/fsx:/fsx,$HOME:$HOME"
