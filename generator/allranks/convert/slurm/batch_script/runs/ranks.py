@@ -376,8 +376,10 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if inner is not None and set_options.ends_at_failures(rest):
         inner = f"set -e\n{inner}"
     if inner is None:
-        rest = mpi_ranks.without_count(script, mpirun_hosts.take_out(body, rest, main.command.line))
-        rest = mpi_ranks.without_cores(reading, rest, main.command.line)
+        rest = mpirun_hosts.take_out(reading, rest, main.command.line)
+        rest = mpi_ranks.without_cores(
+            reading, mpi_ranks.without_count(script, rest), main.command.line
+        )
     line = " ".join(rest) if inner is None else inner
     assignments = step_environment.assignments(reading, main)
     lead = ""
