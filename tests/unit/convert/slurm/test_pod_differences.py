@@ -798,6 +798,14 @@ def test_a_blank_in_capitals_is_named(row: str) -> None:
     assert not [own.path for own in others if "a blank for a person" in own.why]
 
 
+def test_a_path_to_something_is_named() -> None:
+    """One from the root was, and one below the folder of the script was not."""
+    row = "python a.py --a path/to/the/64K/data --b=./path/to/b /path/to/c a/path/to/d path/to"
+    verdicts = _convert(row).verdicts
+    paths = [own.path for own in verdicts if "a blank for a person" in own.why]
+    assert paths == ["path/to/the/64K/data", "./path/to/b", "/path/to/c"]
+
+
 def test_a_blank_in_square_brackets_is_named() -> None:
     """No shell needs it filled in, and the program gets it."""
     rows = ("#SBATCH --account=[account]", "python a.py --d=[your_dir] [test-set-dir] [a b c]")
