@@ -45,3 +45,14 @@ def test_what_waits_in_the_same_place_stays(rows: tuple[str, ...]) -> None:
     text = "\n".join(("#!/bin/bash", _JOB, *rows, ""))
     conversion = job.convert(text.encode(), "job.sbatch")
     assert "python a.py &\n  wait" in conversion.values["command"][2]
+
+
+def test_the_sign_of_a_loop_over_nodes_is_not_spoken_of() -> None:
+    """The loop is left out as a whole."""
+    step = "srun -N1 -n1 -w $n torchrun --nnodes 2 --nproc_per_node 4 --rdzv-endpoint $H:1 a.py &"
+    hosts = "$(scontrol show hostnames $SLURM_JOB_NODELIST)"
+    text = "\n".join(
+        ("#!/bin/bash", _JOB, f"for n in {hosts}; do", f"  {step}", "done", "wait", "")
+    )
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "&" not in [own.path for own in conversion.verdicts]

@@ -525,26 +525,20 @@ def _nested_text(
             if own.runner is not program.runner:
                 _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
-            edits += _without_sign(reading, statement, step.command)
-    if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
+    of_statement = [step for step in (main, *steps) if step.statement == main.statement]
+    if any(step.command.in_loop for step in of_statement):
         return None  # a loop over the nodes: each pod is one
+    for step in of_statement[1:]:
+        edits += (
+            steps_in_background.edits(reading, statement, step.command) if step.is_multi else []
+        )
     whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
         caller = script.statements[place]
         calls = [own for own in caller.commands if own.name == statement.function]
-        signs = [edit for own in calls for edit in _without_sign(reading, caller, own)]
+        signs = [edit for own in calls for edit in steps_in_background.edits(reading, caller, own)]
         whole += "\n" + shell_text.edited(script.text, signs, caller.start, caller.end)
     return whole
-
-
-def _without_sign(
-    reading: ScriptReading, statement: Statement, command: Command
-) -> list[tuple[int, int, str]]:
-    """Edits that take the `&` away of what a statement of the command starts."""
-    edits = steps_in_background.edits(reading.script, statement, command)
-    for _ in edits:
-        reading.body.say(command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
-    return edits
 
 
 def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
