@@ -376,7 +376,7 @@ def _dependency(job: Draft, setting: Setting) -> None:
         job.say("dependency", Outcome.CARRIED)
 
 
-# --- Pyxis ----------------------------------------------------------------------------------------
+# --- Shifter and Pyxis ----------------------------------------------------------------------------
 
 
 def _container_image(job: Draft, setting: Setting) -> None:
@@ -387,7 +387,9 @@ def _container_image(job: Draft, setting: Setting) -> None:
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)
     reasons = ["the # behind the registry is Pyxis'"] if "#" in setting.value else []
-    if "container-workdir" not in job.settings and not job.fields.values.get("workingDir"):
+    has_folder = "container-workdir" in job.settings or job.fields.values.get("workingDir")
+    # Shifter, whose option is --image, starts in the folder that it is called from, as a run does.
+    if not (has_folder or setting.name == "image"):
         reasons.append(_IN_IMAGE)
     outcome = Outcome.CHANGED if reasons else Outcome.CARRIED
     job.say(setting.name, outcome, "image", "; ".join(reasons))

@@ -71,3 +71,44 @@ def test_a_list_of_hosts_that_a_program_reads_is_named() -> None:
     rows = ("srun hostname > names", "sort -u names > hosts", "python plan.py hosts")
     conversion = _convert(*rows, "mpirun --hostfile hosts python a.py")
     assert [own.path for own in conversion.lost] == [rows[0]]
+
+
+_FILE = ("cat << EOT > $CONF", "main_process_ip: $MASTER_ADDR", "EOT")
+_LAUNCH = 'LAUNCHER="accelerate launch --config_file {} --main_process_ip $MASTER_ADDR"'
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (_LAUNCH.format("$CONF"), 'srun bash -c "$LAUNCHER a.py"'),
+        (_LAUNCH.format("${CONF}"), 'CMD="$LAUNCHER a.py"', 'srun bash -c "$CMD"'),
+        (_LAUNCH.format("/tmp/c.yaml"), 'export CMD="$LAUNCHER a.py"', 'srun bash -c "$CMD"'),
+        ('srun python a.py --config "${CONF}"',),
+        ("OPTS=(--config $CONF)", 'srun python a.py "${OPTS[@]}"'),
+    ],
+)
+def test_a_file_of_where_the_ranks_meet_is_missed_by_a_step_in_variables(
+    rows: tuple[str, ...],
+) -> None:
+    """The program failed as the file was not there, and the line was left out as not needed."""
+    name = "/tmp/c.yaml" if "/tmp/c.yaml" in rows[0] else "$CONF"
+    file = tuple(row.replace("$CONF", name) for row in _FILE)
+    master = "MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
+    lost = _convert("CONF=/tmp/c.yaml", master, *file, *rows).lost
+    assert f"it writes {name} with where the ranks meet" in next(
+        own.why for own in lost if own.line == 5
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("srun python a.py | tee -a $CONF",),
+        ("srun --output=$CONF python a.py",),
+        ('A="$B" B="$A"', "srun python a.py $A"),
+    ],
+)
+def test_a_file_of_nodes_that_no_program_reads_is_not_missed(rows: tuple[str, ...]) -> None:
+    """The step only writes into it, or does not name it."""
+    conversion = _convert("CONF=/tmp/c.yaml", "echo $SLURM_JOB_NODELIST > $CONF", *rows)
+    assert not [own for own in conversion.lost if own.line == 4]

@@ -96,3 +96,39 @@ def test_a_list_of_hosts_in_a_here_document_is_the_launchers() -> None:
     assert "scontrol" not in conversion.values.get("setup", "")
     read_again = f"{head}{document}python count.py hosts\n{step}"
     assert job.convert(read_again.encode(), "a.sbatch").lost
+
+
+_LOOP = (
+    'for n in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do',
+    '  F="$F$n:$SLURM_NTASKS_PER_NODE,"',
+    "done",
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('F="-H "', *_LOOP, "mpirun -np $SLURM_NTASKS $F -bind-to none python a.py"),
+        ('F="-H "', *_LOOP, "F=${F%?}", "mpirun $F -bind-to none python a.py"),
+        ("F=--host=", *_LOOP, 'F="${F%,}"', "mpirun -bind-to none $F python a.py"),
+        ('F="-host "', _LOOP[0], "F+=$n,", "done", "mpirun -bind-to none $F python a.py"),
+    ],
+)
+def test_an_option_of_hosts_that_a_loop_makes_is_left_out(rows: tuple[str, ...]) -> None:
+    """It stayed without its hosts, and took the word behind it for some."""
+    conversion = _convert(*rows)
+    assert conversion.values["command"] == ["mpirun", "-bind-to", "none", "python", "a.py"]
+    assert not conversion.lost
+    assert "mpirun -H $F" in [own.path for own in conversion.verdicts]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('F="-H a"', '[ -z "$A" ] || F="$F --mca b c"', "mpirun $F python a.py"),
+        ('F="-x A"', '[ -z "$A" ] || F="-H b"', "mpirun $F python a.py"),
+    ],
+)
+def test_options_beside_that_of_the_hosts_stay(rows: tuple[str, ...]) -> None:
+    """They are none of the list's."""
+    assert "$F" in _convert(*rows).values["command"][2]

@@ -264,3 +264,13 @@ def test_a_name_of_rank_zero_that_nothing_compares_is_not_spoken_of(step: str) -
     """A program connects to it, domain and all."""
     conversion = _convert(_HEAD, "export MASTER_ADDR=$head", f"srun {step}")
     assert not [own for own in conversion.notes if "with its domain" in own]
+
+
+def test_a_branch_with_the_only_node_stays_in_the_script_without_srun() -> None:
+    """It was said to be of setup, which the values had not, and kept its srun."""
+    rows = ('if [ "$(nvidia-smi -L | wc -l)" -gt 9 ]; then', f"  {_HEAD}", "  srun -n1 ./b $head")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N1 --gpus=8", *rows, "fi", "python a.py", ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "  head=localhost\n  ./b $head\n" in conversion.values["script"]
+    assert ["script"] == [own.to for own in conversion.verdicts if own.why == "there is one node"]
+    assert not conversion.lost

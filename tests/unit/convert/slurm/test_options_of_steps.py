@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,26 @@ def test_another_distribution_of_ranks_is_their_numbers_alone() -> None:
     assert not conversion.lost
     (verdict,) = (own for own in conversion.verdicts if own.path == "srun --distribution")
     assert verdict.why == "ranks are numbered node by node"
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ("-N $N", "--nodes of the step is $N, which is known", "write the number, or give it"),
+        (
+            "-N $N --ntasks=$((N*2)) --mem=$M",
+            "the step has --nodes=$N, --ntasks=$((N*2)), which are known",
+            "give them to the job: `#SBATCH --nodes=…`, `#SBATCH --ntasks=…`",
+        ),
+    ],
+)
+def test_all_numbers_of_a_step_that_are_not_known_are_named(
+    options: str, message: str, hint: str
+) -> None:
+    """Whoever had written the first was refused again for the next."""
+    text = f"#!/bin/bash\n#SBATCH --gpus-per-node=2\nsrun {options} python a.py\n"
+    with pytest.raises(InvalidValues) as error:
+        job.convert(text.encode(), "train.sbatch")
+    (problem,) = error.value.problems
+    assert message in problem.message
+    assert hint in problem.hint

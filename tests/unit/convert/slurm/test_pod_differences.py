@@ -798,6 +798,14 @@ def test_a_blank_in_capitals_is_named(row: str) -> None:
     assert not [own.path for own in others if "a blank for a person" in own.why]
 
 
+def test_a_path_to_something_is_named() -> None:
+    """One from the root was, and one below the folder of the script was not."""
+    row = "python a.py --a path/to/the/64K/data --b=./path/to/b /path/to/c a/path/to/d path/to"
+    verdicts = _convert(row).verdicts
+    paths = [own.path for own in verdicts if "a blank for a person" in own.why]
+    assert paths == ["path/to/the/64K/data", "./path/to/b", "/path/to/c"]
+
+
 def test_a_blank_in_square_brackets_is_named() -> None:
     """No shell needs it filled in, and the program gets it."""
     rows = ("#SBATCH --account=[account]", "python a.py --d=[your_dir] [test-set-dir] [a b c]")
@@ -1453,6 +1461,13 @@ def test_a_container_of_pyxis_starts_in_its_image(workdir: str, *, is_named: boo
     verdicts = job.convert(text.encode(), "job").verdicts
     [own] = [verdict for verdict in verdicts if verdict.path == "--container-image"]
     assert ("WORKDIR" in own.why) is is_named
+
+
+def test_a_container_of_shifter_starts_where_the_script_does() -> None:
+    """Its image was told of Pyxis, which starts in the folder of the image."""
+    text = "#!/bin/bash\n#SBATCH -n 1\n#SBATCH --image=a/b:1\nsrun shifter python a.py\n"
+    [own] = [own for own in job.convert(text.encode(), "job").verdicts if own.path == "--image"]
+    assert (Outcome.CARRIED, "image", "") == (own.outcome, own.to, own.why)
 
 
 def test_mounts_are_of_the_node_whatever_others_are() -> None:

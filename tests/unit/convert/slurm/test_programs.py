@@ -31,6 +31,9 @@ def _convert(*rows: str) -> Conversion:
         ("srun python -m a --mode=mpi",),
         ("srun python a.py reader.parallel=mpi",),
         ("srun python a.py --use_mpi",),
+        ("module load mpi4py", "if [[ $SLURM_PROCID -eq 0 ]]; then ./get; fi", "srun python a.py"),
+        ("module load mpi4py", 'test "$SLURM_PROCID" = 0 && ./get', "srun python a.py"),
+        ("module load mpi4py", "((SLURM_PROCID)) || ./get; echo $SLURM_PROCID", "srun python a.py"),
     ],
 )
 def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) -> None:
@@ -52,6 +55,27 @@ def test_a_program_that_names_mpi_or_horovod_is_of_mpi(rows: tuple[str, ...]) ->
 def test_a_program_of_torch_stays_of_torch(rows: tuple[str, ...]) -> None:
     """What only has the letters, or is no word of the program's own name, is no sign of MPI."""
     assert _convert(_GPUS, *rows).values["workload"] == "torchrun"
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_either"),
+    [
+        (("module load mpi4py", "export NCCL_DEBUG=INFO", "srun python a.py"), True),
+        (("pip install mpi4py", "srun python a.py --rank $SLURM_PROCID"), True),
+        (("pip install mpi4py", "srun bash -c 'test $SLURM_PROCID = 0 && python a.py'"), True),
+        (("module load horovod pytorch", "srun python a.py"), True),
+        (("module load openmpi pytorch", "srun python a.py"), False),
+        (("echo no mpi4py here", "export NCCL_DEBUG=INFO", "srun python a.py"), False),
+        (("if [ $SLURM_PROCID = 0 ]; then ./get; fi", "srun python a.py"), False),
+    ],
+)
+def test_a_program_that_may_be_of_mpi_or_of_torch_is_said_to_have_no_mpi(
+    rows: tuple[str, ...], *, is_either: bool
+) -> None:
+    """Each of its processes would be a run of one rank; a rank's own number is a sign of torch."""
+    conversion = _convert(_GPUS, *rows)
+    assert conversion.values["workload"] == "torchrun"
+    assert is_either == any("mpi4py or Horovod" in note for note in conversion.notes)
 
 
 def test_a_program_of_tensorflow_is_said_to_have_no_mpi() -> None:

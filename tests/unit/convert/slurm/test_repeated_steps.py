@@ -42,3 +42,23 @@ def test_a_loop_that_tries_again_is_told_of_the_runs_own_retries(loop: str) -> N
 def test_a_loop_over_values_is_told_of_a_sweep() -> None:
     """As it was."""
     assert "sweep" in _refusal("for lr in 1 2; do", "  srun python a.py --lr $lr", "done")[1]
+
+
+_OF_NODE = "srun --nodelist=$NODE -N1 -n1 composer --node_rank $NODE_RANK a.py"
+_LOOP = ("for (( NODE_RANK=1; NODE_RANK<2; NODE_RANK++ )); do", "  NODE=${NODES[$NODE_RANK]}")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (*_LOOP, "  go &", "done", "wait"),
+        (*_LOOP, "  go &", "done", "NODE_RANK=0", "go", "wait"),
+        ("NODE=a NODE_RANK=0 go &", "NODE=b NODE_RANK=1 go &", "wait"),
+        (*_LOOP, "  srun -n1 composer --node_rank $NODE_RANK a.py &", "done", "wait"),
+    ],
+)
+def test_a_step_of_each_node_in_a_function_is_to_be_one_step(rows: tuple[str, ...]) -> None:
+    """Its loop was the command of each pod, which ended at once; no sweep has ranks to try."""
+    message, hint = _refusal("go() {", f"  {_OF_NODE}", "}", *rows)
+    assert "starts the step" in message
+    assert "SLURM_NODEID is the number of a node" in hint

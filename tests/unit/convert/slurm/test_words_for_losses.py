@@ -262,6 +262,22 @@ def test_conda_activate_needs_its_hook(rows: tuple[str, ...], *, has_hook: bool)
     assert (not has_hook) == sum(verdict.why.count("conda's hook") for verdict in verdicts)
 
 
+@pytest.mark.parametrize(
+    ("program", "hook"),
+    [
+        ("conda", '`eval "$(conda shell.bash hook)"`'),
+        ("mamba", '`eval "$(mamba shell hook --shell bash)"` before it (mamba 2;'),
+        ("micromamba", '`eval "$(micromamba shell hook --shell bash)"` before it, unless'),
+    ],
+)
+def test_each_program_that_activates_has_a_hook_of_its_own(program: str, hook: str) -> None:
+    """That of conda makes no `mamba activate`."""
+    verdicts = _convert(_ALONE, f"{program} activate a", "python a.py").verdicts
+    assert [
+        own.why for own in verdicts if f"without {program}'s hook" in own.why and hook in own.why
+    ]
+
+
 @pytest.mark.parametrize(("row", "is_again"), [("run_all a", True), ("./a", False)])
 def test_a_file_with_a_function_is_read_where_that_is_called(row: str, *, is_again: bool) -> None:
     """A file may end with `set +a`, and what it defines behind that no other shell gets."""

@@ -16,7 +16,7 @@ from allranks.convert.slurm.batch_script.text.node_variables import NodeVariable
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.programs.scanner import Token
+    from allranks.convert.programs.scanner import Statement, Token
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading, Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -26,6 +26,14 @@ _MEETS = re.compile(
 )
 _USES_MPI = re.compile(r"(?i)(?:-{0,2}\w[\w.-]*=|--(?:use|with|enable)?[-_]?)mpi")
 _MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)
+# What a program of Python's uses MPI by.
+_BINDINGS = re.compile(r"mpi4py|horovod", re.IGNORECASE)
+# A test, or what is printed, outside of a text in quotes, which a rank may run.
+_TESTED = re.compile(
+    r"(?P<own>(?:\[\[?\s|\(\(|\b(?:test|case|echo|printf)\s)[^\n;]*)"
+    r"|'[^']*'|\"(?:\\.|[^\"\\])*\"",
+    re.DOTALL,
+)
 _PYTHON = re.compile(r"torch|accelerate|deepspeed|lightning|python")
 # A word of a program's own name: `train_mpi.py`, and no `mpii.py`.
 _NAMES_MPI = re.compile(r"(?:^|[\s/_.-])mpi(?:4py)?(?:[_.-]|$)", re.IGNORECASE)
@@ -230,8 +238,30 @@ def is_mpi(
 def is_of_torch(script: Script) -> bool:
     """Whether what runs, or the job's name, has a word of PyTorch or of how its ranks meet."""
     named = [setting.value for setting in script.settings if setting.name == "job-name"]
-    code = words.without_comments(script.text)
-    return any(_MEETS.search(text) for text in (code, *named))
+    code = [_for_ranks(script, statement) for statement in script.statements]
+    return any(_MEETS.search(text) for text in (*code, *named))
+
+
+def _for_ranks(script: Script, statement: Statement) -> str:
+    """A statement without the number of a task where the script tests its own, which is 0.
+
+    A function, and a here-document, may be run by the ranks.
+    """
+    code = words.without_comments(script.slice(statement))
+    has_document = any(
+        own[0].startswith("<<") for c in statement.commands for own in c.redirections
+    )
+    if statement.function or has_document:
+        return code
+    own = _TESTED.finditer(code)
+    edits = [(*match.span("own"), "") for match in own if "SLURM_PROCID" in (match["own"] or "")]
+    return shell_text.edited(code, edits)
+
+
+def names_bindings(script: Script) -> bool:
+    """Whether a line that does more than print names what a program of Python's uses MPI by."""
+    code = shell_text.without_printing(words.without_comments(script.text))
+    return _BINDINGS.search(code) is not None
 
 
 def is_of_tensorflow(script: Script) -> bool:

@@ -113,7 +113,8 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
         _say_alone(reading, main, per_node, gpus or 0)
         has_sign = bool(gpus or script.size.gpus) or mpi_ranks.is_of_torch(script)
         launcher = _launcher(main, "srun", "ibrun")[0]
-        if launcher == "ibrun" or not has_sign or mpi_ranks.is_of_tensorflow(script):
+        is_of_other = mpi_ranks.is_of_tensorflow(script) or mpi_ranks.names_bindings(script)
+        if launcher == "ibrun" or not has_sign or is_of_other:
             body.notes.append(_WITHOUT_MPI.format(launcher))
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
     if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):

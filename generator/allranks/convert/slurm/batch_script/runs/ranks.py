@@ -19,12 +19,14 @@ from allranks.convert.slurm.batch_script.runs import (
     step_changes,
     step_conditions,
     step_environment,
+    steps_in_background,
 )
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
     behind_lines,
     computed_counts,
     exports,
+    own_shells,
     setup_lines,
 )
 from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
@@ -266,6 +268,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     if program.runner is Runner.TORCHRUN and not main.command.in_loop:
         words_of_step.say_number_of_node(reading, main, once_expanded)
     words_of_step.say_quotes(reading, main)
+    own_shells.say(reading, main)
     for reason in program.lost:
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
@@ -371,8 +374,10 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     if inner is not None and set_options.ends_at_failures(rest):
         inner = f"set -e\n{inner}"
     if inner is None:
-        rest = mpi_ranks.without_count(script, mpirun_hosts.take_out(body, rest, main.command.line))
-        rest = mpi_ranks.without_cores(reading, rest, main.command.line)
+        rest = mpirun_hosts.take_out(reading, rest, main.command.line)
+        rest = mpi_ranks.without_cores(
+            reading, mpi_ranks.without_count(script, rest), main.command.line
+        )
     line = " ".join(rest) if inner is None else inner
     assignments = step_environment.assignments(reading, main)
     lead = ""
@@ -518,12 +523,19 @@ def _nested_text(
             if own.runner is not program.runner:
                 _say_other_launcher(script, reading.body, step, main)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
-            edits += step_conditions.without_background(reading, step, statement)
-    if any(step.command.in_loop for step in (main, *steps) if step.statement == main.statement):
+    of_statement = [step for step in (main, *steps) if step.statement == main.statement]
+    if any(step.command.in_loop for step in of_statement):
         return None  # a loop over the nodes: each pod is one
+    for step in of_statement[1:]:
+        edits += (
+            steps_in_background.edits(reading, statement, step.command) if step.is_multi else []
+        )
     whole = shell_text.edited(script.text, edits, statement.start, statement.end)
     if place != main.statement:
-        whole += "\n" + script.slice(script.statements[place])
+        caller = script.statements[place]
+        calls = [own for own in caller.commands if own.name == statement.function]
+        signs = [edit for own in calls for edit in steps_in_background.edits(reading, caller, own)]
+        whole += "\n" + shell_text.edited(script.text, signs, caller.start, caller.end)
     return whole
 
 

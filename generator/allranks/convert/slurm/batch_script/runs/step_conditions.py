@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allranks.convert.slurm.batch_script.setup import bare_programs, setup_edits, setup_end
-from allranks.convert.slurm.batch_script.steps import behind_step, several_steps
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
@@ -28,7 +27,6 @@ _CONDITION = re.compile(r"(?:^|[\s;&|])(?:\[\[?\s.*\s\]\]?|test\s[^;&|]*?)\s*(?:
 TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
 ENDS_SETUP = "; setup ends where it fails, as the step did not run then"
 # The sign behind a command that the shell does not wait for, and what of its line is no command.
-_BACKGROUND = re.compile(r"[ \t]*&(?P<rest>[ \t]*(?:[\n#]|\Z))?")
 _IS_RANK = (
     "no launcher started it, and here it is a rank: a program that looks for LOCAL_RANK finds it, "
     "and takes itself for one of several"
@@ -51,31 +49,6 @@ def text_with(script: Script, main: Step, statement: Statement, program: command
     edits = [e for other in statement.commands[:at] for e in setup_edits.of_module(other)]
     edits.append((main.command.start, main.command.end, shell_text.as_text(program.command)))
     return shell_text.edited(script.text, edits, statement.start, main.command.end)
-
-
-def without_background(
-    reading: ScriptReading, step: Step, statement: Statement
-) -> list[tuple[int, int, str]]:
-    """Edits by which a rank waits for a program that a branch or function starts with `&`.
-
-    A rank is over when its shell is, and what waits for the step stands elsewhere in the script.
-
-    Args:
-        reading: the script, and what comes of it.
-        step: the step, which is said to have the sign.
-        statement: what it stands in.
-    """
-    last = [step.command, *several_steps.joined_behind(statement, step.command)][-1]
-    sign = _BACKGROUND.match(reading.script.text, last.end)
-    is_waited_for = any(
-        command.name == "wait" and command.start > last.start for command in statement.commands
-    )
-    if sign is None or last.after != "&" or is_waited_for or step.command.in_loop:
-        return []
-    reading.body.say(step.command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
-    if sign["rest"] is None:
-        return [(last.end, sign.end(), ";")]
-    return [(last.end, sign.start("rest"), "")]
 
 
 def in_setup(reading: ScriptReading, statement: Statement, lead: Sequence[Command]) -> str:

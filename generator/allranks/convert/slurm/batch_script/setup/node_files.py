@@ -35,7 +35,10 @@ _HAS_LIST = re.compile(
 )
 _OF_HOSTS = re.compile(r"(?i)host|machine|node")
 _OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
-_WRITTEN = re.compile(r">[>|]?\s*[^\s;&|<>]+")  # a file that a command writes into
+# A file that a command writes into.
+_WRITTEN = re.compile(
+    r"(?:>[>|]?\s*|\btee\s+(?:-\S+\s+)*|(?<!\S)--(?:output|error)[= ]\s*)[^\s;&|<>]+"
+)
 OF_HOSTS = "the launcher has its own list of hosts, and no line reads this"
 # What makes such a list of the names.
 _MAKING = words.IDLE | frozenset(
@@ -78,11 +81,11 @@ def _readers(
 
 
 def written_for_step(script: Script, main_step: MainStep, statement: Statement) -> str:
-    """The file that a statement writes and the step names; "" for none.
+    """The file that a statement writes and the step names, maybe by a variable; "" for none.
 
     Nor is it one that a launcher has as its list of hosts: the chart's has its own.
     """
-    step = _WRITTEN.sub(" ", script.slice(script.statements[main_step.statement]))
+    step = _text_of_step(script, main_step)
     has_list = _HAS_LIST.search(step) is not None
     files = [
         file
@@ -90,15 +93,36 @@ def written_for_step(script: Script, main_step: MainStep, statement: Statement) 
         for file in _files_of(command)
         if not (has_list and _OF_HOSTS.search(file))
     ]
-    step = _OPTION_OF_HOSTS.sub(" ", step) if has_list else step
-    return next(
-        (
-            file
-            for file in files
-            if re.search(rf"(?<![\w-]){re.escape(words.base(file))}(?![\w.])", step)
-        ),
-        "",
-    )
+    step = _text_of_step(script, main_step, but_for=_OPTION_OF_HOSTS) if has_list else step
+    return next((file for file in files if _is_in(file, step)), "")
+
+
+def _text_of_step(
+    script: Script, main_step: MainStep, *, but_for: re.Pattern[str] | None = None
+) -> str:
+    """The step, without the files that it writes, and what the variables in it are set to.
+
+    Args:
+        script: the script.
+        main_step: its step.
+        but_for: words that do not count; None for no such.
+    """
+    texts = [script.slice(script.statements[main_step.statement])]
+    known: set[str] = set()
+    for text in texts:  # grows
+        own = _WRITTEN.sub(" ", text) if but_for is None else but_for.sub(" ", text)
+        names = {name for name, _ in words.variables(own)} - known
+        known |= names
+        texts += [value for name in sorted(names) for value in script.assigned_texts.get(name, ())]
+    text = _WRITTEN.sub(" ", "\n".join(texts))
+    return text if but_for is None else but_for.sub(" ", text)
+
+
+def _is_in(file: str, text: str) -> bool:
+    """Whether a text has the name of a file, in whatever folder, or of the variable that has it."""
+    name = shell_text.variable_alone(file)
+    own = rf"\$(?:\{{{name}\}}|{name}(?!\w))" if name else re.escape(words.base(file))
+    return re.search(rf"(?<![\w-]){own}(?![\w.])", text) is not None
 
 
 _NO_FILES = ("/dev/null", "/dev/tcp/")

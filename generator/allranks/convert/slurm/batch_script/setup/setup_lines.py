@@ -63,11 +63,20 @@ _ACTIVATED = "what it activates must be in the image, or in a volume at that pat
 _HOOK = re.compile(
     r"(?:conda|mamba)\.sh\b|shell(?:\.\w+)?[ \t]+hook|shell[ \t]+hook|/bin/activate\b"
 )
-_OF_CONDA = re.compile(r"(?:conda|mamba|micromamba)[ \t]+activate\b")
+_OF_CONDA = re.compile(r"(?P<program>conda|mamba|micromamba)[ \t]+activate\b")
 _NO_HOOK = (
-    "; only a login shell knows `conda activate` without conda's hook, and a pod's is none: write "
-    '`eval "$(conda shell.bash hook)"` before it, unless another line that a pod has does the same'
+    "; only a login shell knows `{0} activate` without {0}'s hook, and a pod's is none: write "
+    '`eval "$({0} {1})"` before it{2}, unless another line that a pod has does the same'
 )
+# How each program prints its hook, which is for that program alone.
+_HOOKS = {
+    "conda": ("shell.bash hook", ""),
+    "mamba": (
+        "shell hook --shell bash",
+        " (mamba 2; with an older one `conda activate` behind conda's own hook)",
+    ),
+    "micromamba": ("shell hook --shell bash", ""),
+}
 _MAKES_ENVIRONMENT = "each pod makes the environment anew: an image that has it needs no such line"
 _ENDS_THERE = "; without the file setup ends there (`set -e`): take the line out then"
 _SENT = (
@@ -273,11 +282,12 @@ def _in_pod(reading: ScriptReading, statement: Statement, *, is_setup: bool) -> 
     if is_setup:
         edits = setup_edits.of_modules(statement) + setup_edits.of_declarations(statement)
         edits += slurm_questions.edits(reading.script.text, statement)
+        edits += local_hosts.edits(reading, statement, "setup")
     if any(id(command) in reading.details.side for command in statement.commands):
         edits += bare_programs.edits(reading, statement)
     elif is_setup and shell_text.runs(statement, ("shifter", "srun")):
         edits += bare_programs.edits(reading, statement)  # the pod is its container, and its node
-    edits += left_out.counts_in(reading, statement) + local_hosts.edits(reading, statement, "setup")
+    edits += left_out.counts_in(reading, statement)
     text = shell_text.edited(reading.script.text, edits, statement.start, statement.end)
     if any(map(_reads_profile, statement.commands)):
         return f"image_path=$PATH\n{text}\nPATH=$image_path:$PATH"
@@ -434,9 +444,11 @@ def _why(script: Script, command: Command, earlier: Sequence[Command]) -> str:
 def _without_hook(script: Script, command: Command) -> str:
     """What is said of the first activation by conda whose hook no line has run; "" of others."""
     before = words.without_comments(script.text[: command.start])
-    is_of_conda = _OF_CONDA.match(script.text[command.start : command.end]) is not None
-    is_first = is_of_conda and _OF_CONDA.search(before) is None
-    return _NO_HOOK if is_first and _HOOK.search(before) is None else ""
+    activation = _OF_CONDA.match(script.text[command.start : command.end])
+    if activation is None or _OF_CONDA.search(before) or _HOOK.search(before):
+        return ""
+    program = activation["program"]
+    return _NO_HOOK.format(program, *_HOOKS[program])
 
 
 def _is_activation(texts: Sequence[str]) -> bool:

@@ -89,7 +89,10 @@ def keep(reading: ScriptReading) -> None:
             body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_FILE)
         return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
+    known = {(own.line, own.path) for own in body.verdicts if own.why == _WHY_HERE}
     for name in [name for name in own_lines if name in reads & of_who_submits]:
+        if (own_lines[name], name) in known:
+            continue
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
     for name in [name for name in own_lines if name in of_who_submits - reads]:
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_SET)
@@ -112,6 +115,24 @@ def names_for_programs(script: Script) -> set[str]:
     return names | {
         name for number in numbers for name, _ in shell_text.assigned_by(script.commands[number])
     }
+
+
+def is_exported_by_branch(script: Script) -> bool:
+    """Whether a branch or a function has the shell export what it sets, or no more: ``set -a``.
+
+    Args:
+        script: the script.
+    """
+    return _exported_by_shell(script) is None
+
+
+def why_here(*, reads_files: bool) -> str:
+    """Why a step has a variable here that the script does not export.
+
+    Args:
+        reads_files: whether the script reads a file that may export it.
+    """
+    return _WHY_FILE if reads_files else _WHY_HERE
 
 
 def _keep_in_shell(reading: ScriptReading, names: Sequence[str]) -> None:

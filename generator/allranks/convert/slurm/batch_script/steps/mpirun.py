@@ -12,7 +12,7 @@ from allranks.convert.slurm.batch_script.steps import horovod_options
 from allranks.convert.slurm.batch_script.text import words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 # How many ranks it starts in all, and on each node, as typed.
 _COUNT_OF_RANKS = re.compile(r"\s-{1,2}np?[ =](\$\(\(.*?\)\)|\S+)")
@@ -100,6 +100,24 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
         at += count
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
+
+
+def with_option(texts: Sequence[str], has_hosts: Callable[[str], bool]) -> list[str]:
+    """The words of an mpirun with the option of its hosts before the words that have that in them.
+
+    Args:
+        texts: as typed: mpirun, its options, the program.
+        has_hosts: whether a word is a variable with that option and the hosts.
+    """
+    result, at = [*texts[:1]], 1
+    while _is_mpirun(texts) and at < len(texts):
+        is_option = texts[at].startswith("-")
+        if not is_option and not has_hosts(texts[at]):
+            break
+        count = _option(texts, at)[1] if is_option else 1
+        result += [*([] if is_option else ["-H"]), *texts[at : at + count]]
+        at += count
+    return [*result, *texts[at:]]
 
 
 def without_rank_file(texts: Sequence[str]) -> tuple[list[str], list[str]]:

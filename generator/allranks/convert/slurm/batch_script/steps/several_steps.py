@@ -19,7 +19,7 @@ from allranks.humanize import list_some, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allranks.convert.programs.scanner import Command, Statement
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Step
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -73,22 +73,13 @@ def is_in_background(script: Script, step: Step) -> bool:
     return statement.in_background or _ends_in_background(statement.commands, step.command)
 
 
-def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
-    """Whether the list or pipeline that a command stands in ends with `&`."""
-    return [command, *_joined(commands, command)][-1].after == "&"
-
-
-def joined_behind(statement: Statement, command: Command) -> list[Command]:
+def joined_behind(commands: Sequence[Command], command: Command) -> list[Command]:
     """The commands behind another in its list or pipeline: ``a | b || c``.
 
     Args:
-        statement: what they stand in.
+        commands: the commands of its statement.
         command: the first.
     """
-    return _joined(statement.commands, command)
-
-
-def _joined(commands: Sequence[Command], command: Command) -> list[Command]:
     own = [
         other
         for other in commands
@@ -96,6 +87,21 @@ def _joined(commands: Sequence[Command], command: Command) -> list[Command]:
     ]
     last = next((at for at, other in enumerate(own) if other.after not in scanner.LISTS), 0)
     return own[1 : last + 1]
+
+
+def last_of_list(commands: Sequence[Command], command: Command) -> Command:
+    """The last command of the list or pipeline that a command stands in: ``srun a | tee log &``.
+
+    Args:
+        commands: the commands of its statement.
+        command: the command.
+    """
+    return [command, *joined_behind(commands, command)][-1]
+
+
+def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
+    """Whether the list or pipeline that a command stands in ends with `&`."""
+    return last_of_list(commands, command).after == "&"
 
 
 def _is_called_in_background(script: Script, step: Step) -> bool:
@@ -208,7 +214,7 @@ def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) ->
     is_local = _is_local(script, variables, multi)
     if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
         is_same_step = in_loop and is_local and not over_nodes(multi[0])
-        if not is_same_step:
+        if not is_same_step and not _is_called_again(script, distinct[0]):
             return distinct[0]
     if len(distinct) > 1 and _exclusive(script, multi):
         return distinct[0]
@@ -253,6 +259,7 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
             "make a script of each call and convert those, in turn; a call that only makes things "
             "ready may be a plain line before the step, without srun: that is setup"
         )
+        hint = _AS_ONE_STEP if _is_of_node(multi[0]) else hint
         return script.refuse(lines[0], message, hint)
     if distinct == 1:
         message = "a loop starts the step more than once, and a run has one"
@@ -263,6 +270,8 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
                 "take the loop away where it tries again what has failed: runPolicy.backoffLimit "
                 "says how often a run starts again"
             )
+        elif _is_of_node(multi[0]):
+            hint = _AS_ONE_STEP
         return script.refuse(lines[0], message, hint)
     places = list_some([str(line) for line in lines], 8)
     if any(script.statements[step.statement].in_background for step in multi):
@@ -284,8 +293,11 @@ def _several(script: Script, multi: list[Step], distinct: int) -> InvalidValues:
 
 def repeats(script: Script, step: Step) -> bool:
     """Whether a step is started more than once: in a loop, or by a function called twice."""
-    if step.command.in_loop:
-        return True
+    return step.command.in_loop or _is_called_again(script, step)
+
+
+def _is_called_again(script: Script, step: Step) -> bool:
+    """Whether the function that a step stands in is called in a loop, or twice."""
     calls = _calls_of(script, step)
     return len(calls) > 1 or any(command.in_loop for command in calls)
 

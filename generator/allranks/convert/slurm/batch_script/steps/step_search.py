@@ -13,6 +13,7 @@ from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.steps import launcher_hosts, mpirun
 from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.slurm.batch_script.text.script_reading import Evaluated, Step
+from allranks.humanize import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,28 +229,36 @@ def words_inside(texts: list[str]) -> list[str]:
 
 def _check_counts(script: Script, command: Command, settings: Sequence[Setting]) -> None:
     """Refuse a step whose nodes or tasks neither the script nor its directives say."""
-    for setting in settings:
-        count = {
-            "nodes": script.size.nodes if script.says_nodes() else 0,
-            "ntasks": script.size.tasks or script.size.tasks_per_node,
-            "ntasks-per-node": script.size.tasks or script.size.tasks_per_node,
-        }.get(setting.name, 1)
-        own = shell_text.variable_alone(setting.value).startswith("SLURM_")
-        if count or own or "$" not in setting.value:
-            continue
-        name = shell_text.variable_alone(setting.value)
-        no_assignment = [own for own in script.commands if _has_blanks(own, name)]
-        why = "which is known where the script runs"
-        if no_assignment:
-            line = no_assignment[0].line
-            why = (
-                f"which nothing sets: with blanks around its `=` line {line} runs a program {name}"
-            )
-        raise script.refuse(
-            command.line,
-            f"--{setting.name} of the step is {setting.value}, {why}",
-            f"write the number, or give it to the job: `#SBATCH --{setting.name}=…`",
-        )
+    known = {
+        "nodes": script.size.nodes if script.says_nodes() else 0,
+        "ntasks": script.size.tasks or script.size.tasks_per_node,
+        "ntasks-per-node": script.size.tasks or script.size.tasks_per_node,
+    }
+    unknown = [
+        own
+        for own in settings
+        if "$" in own.value
+        and not known.get(own.name, 1)
+        and not shell_text.variable_alone(own.value).startswith("SLURM_")
+    ]
+    if not unknown:
+        return
+    is_one = len(unknown) == 1
+    why = f"which {'is' if is_one else 'are'} known where the script runs"
+    names = {shell_text.variable_alone(own.value) for own in unknown}
+    no_assignment = [own for own in script.commands if any(_has_blanks(own, n) for n in names)]
+    if no_assignment:
+        line, name = no_assignment[0].line, no_assignment[0].name
+        why = f"which nothing sets: with blanks around its `=` line {line} runs a program {name}"
+        why = why if is_one else f"{why}; the rest is known where the script runs"
+    own = unknown[0]
+    counts = list_some([f"--{own.name}={own.value}" for own in unknown], 4)
+    message = f"--{own.name} of the step is {own.value}" if is_one else f"the step has {counts}"
+    directives = list_some([f"`#SBATCH --{own.name}=…`" for own in unknown], 4)
+    number = "number, or give it" if is_one else "numbers, or give them"
+    raise script.refuse(
+        command.line, f"{message}, {why}", f"write the {number} to the job: {directives}"
+    )
 
 
 def _has_blanks(command: Command, name: str) -> bool:

@@ -23,6 +23,8 @@ _IN_BRACKETS = re.compile(rf"(?<=[\s=]){_BRACKETS}(?=[\s/]|$)")
 # In quotes such a word may be a pattern or a list of a program's own, but where a path begins.
 _OF_QUOTED_PATH = re.compile(rf"(?<=['\"]){_BRACKETS}(?=/)")
 _OF_YOURS = re.compile(r"(?<![\w${[.-])(?:YOUR|your)_[A-Za-z]\w*(?![\w=(.])")
+# A path below the script's folder; one from the root is said with those of the site.
+_OF_PATHS = re.compile(r"(?<![\w./${}-])(?:\./)?path/(?:to|of)/[\w.+-]+(?:/[\w.+-]+)*")
 _TO_FILL_IN = "where it is a blank for a person, fill it in: the program gets it as it is typed"
 
 
@@ -34,7 +36,7 @@ def say(script: Script) -> list[Verdict]:
             continue
         text = blanks.QUOTED.sub("", script.text[command.start : command.end])
         typed = script.text[command.start : command.end]
-        of_yours = _OF_YOURS.findall(typed)
+        of_yours = [*_OF_YOURS.findall(typed), *_OF_PATHS.findall(typed)]
         for blank in (*_IN_BRACKETS.findall(text), *_OF_QUOTED_PATH.findall(typed), *of_yours):
             verdict = Verdict(blank, Outcome.CHANGED, "", _TO_FILL_IN, command.line)
             verdicts.setdefault(blank, verdict)

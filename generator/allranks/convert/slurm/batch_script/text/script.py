@@ -65,6 +65,15 @@ class Script:
         )
 
     @cached_property
+    def assigned_texts(self) -> dict[str, list[str]]:
+        """What each variable is assigned, as typed, in the script's order."""
+        texts: dict[str, list[str]] = {}
+        for command in self.commands:
+            for name, value in shell_text.assigned_by(command):
+                texts.setdefault(name, []).append(value)
+        return texts
+
+    @cached_property
     def arrays(self) -> set[str]:
         """The variables that some command makes an array, or sets a part of."""
         return {name for command in self.commands for name in shell_text.arrays_of(command)}

@@ -1,0 +1,47 @@
+"""A step that a branch or a function starts with ``&``: the command of a pod waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from allranks.convert.slurm import job
+
+_JOB = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
+
+
+@pytest.mark.parametrize(
+    ("rows", "command"),
+    [
+        (("go() {", "  srun python a.py &", "}", "go"), "go() {\n  python a.py\n}\ngo"),
+        (("go() { srun python a.py & }", "go &"), "go() { python a.py; }\ngo"),
+        (("go() { ( srun python a.py ) & }", "go"), "go() { ( python a.py ); }\ngo"),
+        (
+            ("if [ -f b ]; then", "  srun python a.py >log & # c", "fi"),
+            "if [ -f b ]; then\n  python a.py # c\nfi",
+        ),
+        (
+            ("go() { srun python a.py; }", "if [ -f b ]; then go | tee c & fi"),
+            "go() { python a.py; }\nif [ -f b ]; then go | tee c; fi",
+        ),
+    ],
+)
+def test_the_command_waits_for_what_it_starts(rows: tuple[str, ...], command: str) -> None:
+    """It ended at once, and the run as if it had done its work."""
+    text = "\n".join(("#!/bin/bash", _JOB, *rows, "wait", ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert command == conversion.values["command"][2]
+    assert "&" in [own.path for own in conversion.verdicts]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("go() {", "  srun python a.py &", "  wait $!", "}", "go"),
+        ("if [ -f b ]; then", "  srun python a.py &", "  wait", "fi"),
+    ],
+)
+def test_what_waits_in_the_same_place_stays(rows: tuple[str, ...]) -> None:
+    """The command has both."""
+    text = "\n".join(("#!/bin/bash", _JOB, *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert "python a.py &\n  wait" in conversion.values["command"][2]
