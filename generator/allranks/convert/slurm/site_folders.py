@@ -40,6 +40,11 @@ _PATH = re.compile(
     r"(?P<rest>(?:/(?:\$\{\w+\}|\\=|[\w.+@%$=-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
+# A word of the text $HOME, which a program gets as it stands; and what reads its words as a shell.
+_LITERAL_HOME = re.compile(r"'\$(?:HOME\b|\{HOME\})[^'\s]*'")
+_READ_AGAIN = re.compile(
+    r"(?:^|[\s;&|('\"])(?:-\w*c|eval|trap|alias|ssh|pdsh|clush|su|xargs|parallel|envsubst)(?=\s)"
+)
 # Behind a path that is in quotes: words that are no options, nor paths of their own.
 _BLANKS = re.compile(r"((?: [\w.+@-][\w.+@-]*)+(?:/[\w.+@ -]*\w)?)(?P<quote>[\"'])")
 _GOES = re.compile(r"(?:^|[\s;&|])(?:cd|pushd)[ \t]+([\"'])\Z")
@@ -283,7 +288,19 @@ def _read_by(text: str) -> str:
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,
     )
+    text = _without_literals(text)
     return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, demands.without_texts(text)))
+
+
+def _without_literals(text: str) -> str:
+    """A text without the words in single quotes that begin with $HOME, which no shell puts in."""
+    parts, last = [], 0
+    for start, end in words.literals(text) if _LITERAL_HOME.search(text) else ():
+        before = text[text.rfind("\n", 0, start) + 1 : start]
+        if _LITERAL_HOME.fullmatch(text, start, end) and not _READ_AGAIN.search(before):
+            parts += [text[last:start], "_"]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def _without_others(match: re.Match[str]) -> str:
