@@ -20,6 +20,7 @@ from allranks.convert.slurm import (
     directive_comments,
     directives,
     image_programs,
+    input_variables,
     options,
     placement,
     resources,
@@ -46,7 +47,7 @@ from allranks.values.rules.names import nearest_name
 from allranks.values.sources import STDIN_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.slurm.options import Setting
     from allranks.workspace.contents import Contents
@@ -137,6 +138,7 @@ def convert(
     contents: Contents | None = None,
     lossy: bool = False,
     is_submitted: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Conversion:
     """A batch script as values.
 
@@ -150,6 +152,7 @@ def convert(
         lossy: convert a script that waits for another job, too.
         is_submitted: the values are submitted at once, and their release has another name than the
             job.
+        environment: the variables of who submits, where sbatch would read them; None for none.
 
     Raises:
         InvalidValues: it cannot be a run; the problems have their lines.
@@ -167,7 +170,10 @@ def convert(
         )
     _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
-    settings = [*parsed.settings, *typed_settings]
+    of_variables = input_variables.settings(environment or {}, typed_settings)
+    for note in input_variables.notes(environment or {}, of_variables):
+        job.fields.note(note)
+    settings = [*parsed.settings, *of_variables, *typed_settings]
     if not lossy:
         _refuse_dependency(job, settings)
     pairs, settings = options.rivals(settings), options.standing(settings)
@@ -345,6 +351,7 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
             second_key = job.key(key, job.lines[key])
             is_list = name == "mail-type"
             why = "a later one adds to it" if is_list else "a later one stands in its place"
+            why = f"{setting.variable} stands in its place" if setting.variable else why
             job.fields.say((second_key,), Outcome.CHANGED, "", why)
         job.own[key] = setting.value or name
         job.lines[key] = setting.line
@@ -478,8 +485,13 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
             fields.origins[path] = (job.key(dotted(path), 0),)
     if problems:
         finish.settle(fields, chart, name)
+    variables = {key_of(name): setting.variable for name, setting in job.settings.items()}
     verdicts = tuple(
-        replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0))
+        replace(
+            verdict,
+            path=variables.get(verdict.path) or verdict.path,
+            line=job.lines.get(str(verdict.keys[0]), 0),
+        )
         for verdict in fields.verdicts()
     )
     partition = job.settings.get("partition")
