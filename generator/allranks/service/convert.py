@@ -93,7 +93,7 @@ def convert(
                 data, source, args=words, namespace=namespace, contents=sent, lossy=lossy
             )
             of_namespace = registry.namespace_notes(namespace, is_chosen=True)
-            scripts.append(replace(run, notes=(*run.notes, *of_namespace)))
+            scripts.append(replace(run, notes=(*of_namespace, *run.notes)))
         elif source.endswith(_SHELL_ENDINGS):
             raise InputError(
                 f"{source} is no batch script: it does not begin with #! and has no #SBATCH",

@@ -298,7 +298,7 @@ def _run_array(
     # Programs start where the values file is, and that is the folder that is sent.
     place = from_flags(target, console, None, str(Path(workspace.folder) / "values.yaml"))
     is_local = place.on == LOCAL
-    for option, is_given, hint in (
+    for option, is_set, hint in (
         ("--timeout", run_options.timeout is not None, "--time says how long a task may take"),
         ("--logs", run_options.logs != "lead", f"`{names.CLI} logs` shows that of each trial"),
         (
@@ -307,7 +307,7 @@ def _run_array(
             "on this machine the command itself starts the tasks: put it into the background",
         ),
     ):
-        if is_given:
+        if is_set:
             raise InputError(
                 "a job array is a sweep, and has no such option",
                 path=option,

@@ -134,7 +134,8 @@ def put_policy(job: Draft) -> None:
         as_there = "" if starts_again else ", as in Slurm"
         job.fields.note(
             f"a run that fails does not start again{as_there} (runPolicy.backoffLimit is 0); a pod "
-            "that its node has lost does"
+            "that its node has lost does",
+            is_general=not starts_again,
         )
     else:
         why = "a run that fails starts again, as often as runPolicy.backoffLimit says"

@@ -205,7 +205,7 @@ def convert(
     directives.put_limit(job)
     directives.put_policy(job)
     placement.put_maker(job)
-    arrays.put_array(job)
+    arrays.put_array(job, is_submitted=is_submitted)
     _drop_counts(job)
     task_counts.put_unasked(job)
     _say_sizes(job)
@@ -476,7 +476,7 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
             if is_of_amd:
                 fields.note(_GROUP_OF_AMD)
     if "podSecurityContext" not in fields.values.get("security", {}):
-        fields.note(_NO_ROOT)
+        fields.note(_NO_ROOT, is_general=True)
     image_demands.note(fields)
     problems = finish.problems_of(fields.values, chart, name)
     for path, _ in problems:
@@ -504,7 +504,7 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
         queue=partition.value if partition is not None else "",
         source=job.source,
         line=1,
-        notes=tuple(fields.notes),
+        notes=fields.ordered_notes(),
         origins=fields.origins,
         lines={verdict.keys: verdict.line for verdict in verdicts if verdict.line},
     )

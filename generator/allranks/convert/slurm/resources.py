@@ -107,7 +107,8 @@ def _note_defaults(job: Draft) -> None:
         unasked_text = " and no ".join(unasked)
         job.fields.note(
             f"the script asks for no {unasked_text}, and its pods do not either: Slurm, or who "
-            "submits, gave it some, which resources.perPod.requests has here"
+            "submits, gave it some, which resources.perPod.requests has here",
+            is_general=True,
         )
 
 

@@ -237,16 +237,17 @@ def say(job: Draft, contents: Contents | None = None) -> None:
     lasting = _of_volumes(values)
     has_folder = job.has_own_folder or bool(_WITH_FOLDER.search(words.without_comments(job.text)))
     if not lasting:
-        job.fields.note(_NO_VOLUME)
+        job.fields.note(_NO_VOLUME, is_general=True)
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
     ignored = contents.ignored() if contents is not None else []
-    job.fields.note(_IGNORED_HERE.format(list_some(ignored, 4)) if ignored else _IGNORED)
-    job.fields.note(_NOT_READ)
+    of_folder = _IGNORED_HERE.format(list_some(ignored, 4)) if ignored else _IGNORED
+    job.fields.note(of_folder, is_general=not ignored)
+    job.fields.note(_NOT_READ, is_general=True)
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
-        job.fields.note(_NO_SHARED_FOLDER)
+        job.fields.note(_NO_SHARED_FOLDER, is_general=True)
 
 
 def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[str]:

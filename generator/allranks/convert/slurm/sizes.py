@@ -460,8 +460,8 @@ def _count_gpus(reader: _SizeReader, name: str, count: int) -> None:
         size.gpus = count
     elif name == "gpus-per-socket":
         sockets = reader.number("sockets-per-node", most=MOST_PER_NODE)
-        is_known = sockets is not None or "gpus" not in reader.texts
-        if size.gpus_per_node is None and is_known:
+        has_count = sockets is not None or "gpus" not in reader.texts
+        if size.gpus_per_node is None and has_count:
             size.gpus_per_node = count * (sockets or 1)
     elif count and size.gpus_per_node is None:
         if size.tasks_per_node is None and size.tasks is not None and size.nodes is None:
