@@ -148,9 +148,9 @@ def sbatch_command(
     What the script asks for and a run cannot have is said with its line, and nothing is started
     then (exit code 3): --lossy starts it all the same.
 
-    sbatch's own variables (SBATCH_TIMELIMIT, SBATCH_PARTITION, …) are read, and --test-only is
-    --dry-run. A job array runs as a sweep, of which each task is a trial; the commands of
-    `allranks sweep` show it. `allranks convert SCRIPT -o values.yaml` gives the values to look at.
+    sbatch's own variables (SBATCH_TIMELIMIT, SBATCH_PARTITION, …) are read. A job array runs as a
+    sweep, of which each task is a trial: `allranks sweep status` shows it. With --test-only nothing
+    is started. `allranks convert SCRIPT -o values.yaml` gives the values to look at.
 
     \b
     Example:
