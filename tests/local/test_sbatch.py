@@ -180,3 +180,87 @@ def test_a_word_behind_an_unknown_option_is_no_script(
     assert "did you mean --nodes?" in process.stderr
     process = command_line("sbatch", "--zzz", "2", script, code=2)
     assert "write --zzz=2" in process.stderr
+
+
+def test_an_array_that_is_submitted_runs_as_a_sweep(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """With what is typed, the script's words and the folder; a second one has a name of its own."""
+    code, record = tmp_path / "code", tmp_path / "record"
+    code.mkdir()
+    (code / "a.py").write_text(
+        "import os, sys\n"
+        "task = os.environ['SLURM_ARRAY_TASK_ID']\n"
+        f"open({str(record)!r}, 'a').write(f'{{task}} {{sys.argv[1]}}\\n')\n",
+        encoding="utf-8",
+    )
+    script = code / "job.sbatch"
+    script.write_text('#!/bin/bash\n#SBATCH -J pair\npython a.py "$1"\n', encoding="utf-8")
+    words = ("sbatch", "--workspace", code, "--on", "local", "-c", "1", "-a", "1-2%1", script, "x")
+    plan = command_line(*words[:5], "--test-only", *words[5:])
+    assert "none was started" in plan.stdout
+    assert not record.exists()
+    first = command_line(*words)
+    assert ["1 x", "2 x"] == record.read_text(encoding="utf-8").splitlines()
+    assert "the job array is the sweep pair\n" in first.stderr
+    assert "the job array is the sweep pair-2\n" in command_line(*words).stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--detach", "put it into the background"),
+        ("--timeout=5m", "--time says how long"),
+        ("--logs=all", "shows that of each trial"),
+    ],
+)
+def test_an_option_that_a_sweep_does_not_have_is_refused_for_an_array(
+    option: str, hint: str, command_line: CommandLine, tmp_path: Path
+) -> None:
+    """It is named, and nothing is started."""
+    words = ("--workspace", tmp_path, "--on", "local", option, "-a", "1-2", "--wrap", "python -V")
+    process = command_line("sbatch", *words, code=2)
+    assert f"{option.partition('=')[0]}: a job array is a sweep" in process.stderr
+    assert hint in process.stderr
+
+
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_what_is_only_tested_is_not_started(
+    is_typed: bool, command_line: CommandLine, tmp_path: Path
+) -> None:
+    """As sbatch submits nothing then; the job ran."""
+    record, script = tmp_path / "record", tmp_path / "job.sbatch"
+    line = "" if is_typed else " --test-only"
+    script.write_text(f"#!/bin/bash\n#SBATCH -n1{line}\ntouch {record}\n", encoding="utf-8")
+    typed = ("--test-only",) if is_typed else ()
+    ended = command_line("sbatch", "--on", "local", "--workspace", tmp_path, *typed, script)
+    assert "nothing is started" in ended.stderr
+    assert "nothing was started" in ended.stdout
+    assert not record.exists()
+
+
+def test_options_of_sbatchs_that_ask_about_itself_are_answered(
+    command_line: CommandLine,
+) -> None:
+    """They were taken for those of a job, whose script was then missing."""
+    assert "SLURM'S OPTIONS" in command_line("sbatch", "--usage").stdout
+    for option in ("--version", "-V"):
+        assert command_line("sbatch", option).stdout == command_line("--version").stdout
+    process = command_line("sbatch", "--on", "local", "-N", code=2)
+    assert "-N has no value" in process.stderr
+
+
+@pytest.fixture
+def _reservation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable of who submits."""
+    monkeypatch.setenv("SBATCH_RESERVATION", "x")
+
+
+@pytest.mark.usefixtures("_reservation")
+def test_a_variable_of_sbatchs_counts(command_line: CommandLine, tmp_path: Path) -> None:
+    """`convert` looks at the script alone."""
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH -n1\npython -V\n", encoding="utf-8")
+    words = ("--on", "local", "--workspace", tmp_path, script)
+    assert "SBATCH_RESERVATION not carried" in command_line("sbatch", *words, code=3).stderr
+    assert "SBATCH_RESERVATION" not in command_line("convert", script).stderr

@@ -237,6 +237,7 @@ class Conversion:
         source: the file that it stands in; "" where it is not known.
         line: the line that it begins on; 0 where it is not known.
         notes: what a person should know besides, as sentences.
+        general: those of them that are the same for most objects of the kind.
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
         comments: by line of its file, the comments above that line, and the one behind it.
@@ -323,6 +324,7 @@ class Fields:
             be carried, or it is not.
         unknown: what is said of a field for which there is no rule either.
         notes: what a person should know besides, as sentences.
+        general: those of them that are the same for most objects of the kind.
         beside: objects of the input that the converter has looked at.
         origins: by the path of a value, the path of the field that it was made of.
         repeats: by the path of a value, fields of other pods that say the same.
@@ -334,6 +336,7 @@ class Fields:
     rules: Rules | None = None
     unknown: str = _UNKNOWN
     notes: list[str] = field(default_factory=list)
+    general: set[str] = field(default_factory=set)
     beside: list[Beside] = field(default_factory=list)
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
     repeats: dict[FieldPath, list[FieldPath]] = field(default_factory=dict)
@@ -466,10 +469,16 @@ class Fields:
         """Say that a field is not carried, if it is there."""
         self.say(path, Outcome.NOT_CARRIED, "", why)
 
-    def note(self, sentence: str) -> None:
-        """Have a sentence in the report, once."""
+    def note(self, sentence: str, *, is_general: bool = False) -> None:
+        """Have a sentence in the report, once; behind the others where most objects have it."""
         if sentence not in self.notes:
             self.notes.append(sentence)
+        if is_general:
+            self.general.add(sentence)
+
+    def ordered_notes(self) -> tuple[str, ...]:
+        """The sentences, what is of this object first."""
+        return tuple(sorted(self.notes, key=self.general.__contains__))
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """A verdict for every field, in the order of the object."""

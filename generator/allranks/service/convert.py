@@ -93,7 +93,7 @@ def convert(
                 data, source, args=words, namespace=namespace, contents=sent, lossy=lossy
             )
             of_namespace = registry.namespace_notes(namespace, is_chosen=True)
-            scripts.append(replace(run, notes=(*run.notes, *of_namespace)))
+            scripts.append(replace(run, notes=(*of_namespace, *run.notes)))
         elif source.endswith(_SHELL_ENDINGS):
             raise InputError(
                 f"{source} is no batch script: it does not begin with #! and has no #SBATCH",
@@ -247,6 +247,7 @@ def script(
     workspace: Path | None = None,
     include: tuple[str, ...] = (),
     lossy: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Conversion:
     """A batch script of Slurm as values.
 
@@ -258,6 +259,7 @@ def script(
         workspace: the folder that is sent with it; None where that is not known.
         include: paths of that folder which go whatever a rule says.
         lossy: convert one that waits for another job, too.
+        environment: the variables of who submits, of which sbatch reads some; None for none.
 
     Raises:
         InputError: it cannot be read, sbatch would not take it, or it cannot be a run; every
@@ -280,6 +282,7 @@ def script(
         contents=contents.of(workspace, include) if workspace is not None else None,
         lossy=lossy,
         is_submitted=True,
+        environment=environment,
     )
     _check_sweeps((conversion,))
     return conversion

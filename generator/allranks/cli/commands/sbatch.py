@@ -6,13 +6,15 @@ that a person stands in, as `allranks submit` does it.
 
 from __future__ import annotations
 
-import shlex
+import os
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import allranks
 from allranks import names
 from allranks.cli import options
 from allranks.cli import workspace as workspace_flags
@@ -23,10 +25,15 @@ from allranks.values import files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allranks.cli.commands.sweep.sweep_target import SweepTarget
     from allranks.cli.console import Console
+    from allranks.cli.run_options import RunOptions
     from allranks.cli.target import Target
     from allranks.cli.workspace import WorkspaceFlags
+    from allranks.sweep.storage.base import Backend
     from allranks.values.sources import Sources
+
+_SWEEP = "sweep"
 
 
 class SlurmCommand(click.Command):
@@ -62,15 +69,18 @@ class SlurmCommand(click.Command):
             name, equals, _ = word.partition("=")
             if word == "--":
                 break
-            if word in ("-h", "--help"):
+            if word in ("-h", "--help", "--usage"):
                 own.append("--help")
+            elif word in ("-V", "--version"):
+                own.append("--version")
             elif name in ours:
                 own.append(word)
                 if not equals and not ours[name].is_flag and rest:
                     own.append(rest.pop(0))
             else:
                 words.append(word)
-                if _takes_next(word) and rest:
+                if _takes_next(word):
+                    _refuse_without_value(word, rest)
                     words.append(rest.pop(0))
         ctx.meta["slurm"] = (tuple(words), tuple(rest))
         return super().parse_args(ctx, own)
@@ -84,12 +94,27 @@ def _takes_next(word: str) -> bool:
     return not rest and bool(settings) and settings[-1].value == "\0"
 
 
+def _refuse_without_value(word: str, rest: Sequence[str]) -> None:
+    """Refuse an option of Slurm's whose value would be the next word, where none follows.
+
+    Raises:
+        InputError: none follows.
+    """
+    if not rest:
+        raise InputError(
+            f"{word} has no value",
+            hint=f"write it behind the option, and then the script, as in `{names.CLI} sbatch "
+            f"{word} VALUE train.sbatch`",
+        )
+
+
 @click.command(
     "sbatch",
     cls=SlurmCommand,
     short_help="Run a batch script of Slurm with the folder you stand in.",
     options_metavar="[OPTIONS] [SLURM'S OPTIONS] [SCRIPT [ARGS...]]",
 )
+@click.version_option(allranks.__version__, message=f"{names.CLI} %(version)s")
 @click.option("--image", default="", metavar="IMAGE", help="The image to run it in.")
 @click.option("--lossy", is_flag=True, help="Start it where something is not carried, too.")
 @options.optional_values_options
@@ -123,8 +148,9 @@ def sbatch_command(
     What the script asks for and a run cannot have is said with its line, and nothing is started
     then (exit code 3): --lossy starts it all the same.
 
-    `allranks convert SCRIPT -o values.yaml` gives the values to look at. A job array is a sweep:
-    `allranks sweep run` runs these.
+    sbatch's own variables (SBATCH_TIMELIMIT, SBATCH_PARTITION, …) are read. A job array runs as a
+    sweep, of which each task is a trial: `allranks sweep status` shows it. With --test-only nothing
+    is started. `allranks convert SCRIPT -o values.yaml` gives the values to look at.
 
     \b
     Example:
@@ -153,35 +179,47 @@ def sbatch_command(
         workspace=Path(workspace.folder),
         include=workspace.include,
         lossy=lossy,
+        environment=os.environ,
     )
     for line in conversion_report.text(Result((conversion,)), [""]):
         console.note(line)
     if conversion.lost and not lossy:
         console.note("nothing was started; --lossy starts it all the same")
         raise click.exceptions.Exit(EXIT_LOST)
-    if conversion.values["workload"] == "sweep":
-        raise InputError(
-            "a job array is a sweep",
-            path="--array",
-            hint=f"`{names.CLI} convert {_typed(rest or [path or 'SCRIPT'])} -o values.yaml`, then "
-            f"`{names.CLI} sweep run {conversion.name} -f values.yaml --workspace .`",
-        )
+    if any(verdict.keys == ("--test-only",) for verdict in conversion.verdicts):
+        console.note("--test-only is --dry-run here: nothing is started")
+        dry_run = True
     values = convert.as_sources(conversion)
     sources = replaced(
         sources,
         files=(*values.files, *sources.files),
         contents={**sources.contents, **values.contents},
     )
+    job = Job(image=image)
+    run_options = RunOptions(
+        detach=detach, replace=replace, logs=logs, timeout=timeout, output="text"
+    )
+    if conversion.values["workload"] == _SWEEP:
+        sources = replaced(sources, options=(*sources.options, *job.value_options()))
+        raise click.exceptions.Exit(
+            _run_array(
+                console,
+                conversion.name,
+                sources,
+                workspace,
+                target,
+                run_options=run_options,
+                dry_run=dry_run,
+            )
+        )
     raise click.exceptions.Exit(
         submit(
             console,
-            Job(image=image),
+            job,
             sources,
             workspace,
             target,
-            run_options=RunOptions(
-                detach=detach, replace=replace, logs=logs, timeout=timeout, output="text"
-            ),
+            run_options=run_options,
             stem=conversion.name,
             dry_run=dry_run,
             example=f"{names.CLI} sbatch train.sbatch",
@@ -228,7 +266,89 @@ def _path(words: Sequence[str], rest: Sequence[str]) -> str:
     return files.STDIN
 
 
-def _typed(rest: Sequence[str]) -> str:
-    """A script and the words behind its name, as `convert` takes them."""
-    script, *words = map(shlex.quote, rest)
-    return f"{script} --words {shlex.quote(' '.join(words))}" if words else script
+def _run_array(
+    console: Console,
+    name: str,
+    sources: Sources,
+    workspace: WorkspaceFlags,
+    target: Target,
+    *,
+    run_options: RunOptions,
+    dry_run: bool,
+) -> int:
+    """Run a job array as the sweep that it has become; return the exit code.
+
+    Args:
+        console: where to show it.
+        name: what the job is called; a number is put behind it where a sweep has the name.
+        sources: the values of the sweep.
+        workspace: the folder of code.
+        target: where it runs.
+        run_options: how to run it.
+        dry_run: show what would be run; start nothing.
+
+    Raises:
+        InputError: an option is for a job that is no array, or the values are wrong.
+        AllranksError: the cluster does not answer, or forbids it.
+    """
+    from allranks.cli.commands.sweep.run import run_sweep
+    from allranks.cli.commands.sweep.sweep_target import from_flags
+    from allranks.cli.target import LOCAL
+
+    # Programs start where the values file is, and that is the folder that is sent.
+    place = from_flags(target, console, None, str(Path(workspace.folder) / "values.yaml"))
+    is_local = place.on == LOCAL
+    for option, is_set, hint in (
+        ("--timeout", run_options.timeout is not None, "--time says how long a task may take"),
+        ("--logs", run_options.logs != "lead", f"`{names.CLI} logs` shows that of each trial"),
+        (
+            "--detach",
+            run_options.detach and is_local,
+            "on this machine the command itself starts the tasks: put it into the background",
+        ),
+    ):
+        if is_set:
+            raise InputError(
+                "a job array is a sweep, and has no such option",
+                path=option,
+                hint=f"leave it out: {hint}",
+            )
+    in_cluster = run_options.detach  # nobody stays here who could start the tasks
+    if not run_options.replace:
+        name = _free_name(name, place, in_cluster=in_cluster)
+    console.note(f"the job array is the sweep {name}")
+    return run_sweep(
+        console,
+        name,
+        sources,
+        workspace,
+        place,
+        replace_=run_options.replace,
+        dry_run=dry_run,
+        in_cluster=in_cluster,
+        flags={"detach": run_options.detach},
+    )
+
+
+def _free_name(stem: str, place: SweepTarget, *, in_cluster: bool) -> str:
+    """The name, or the first of ``NAME-2``, ``NAME-3`` … that no sweep has.
+
+    Args:
+        stem: the name.
+        place: where the sweep runs.
+        in_cluster: whether a pod runs it.
+    """
+    from allranks.cli.commands.sweep import in_cluster as sweep_in_cluster
+    from allranks.sweep import naming
+    from allranks.sweep.storage import catalog
+
+    for number in count(1):
+        suffix = f"-{number}" if number > 1 else ""
+        name = stem[: naming.NAME_MAX - len(suffix)].rstrip("-") + suffix
+        if in_cluster:
+            store: Backend = sweep_in_cluster.backend_of(name, place)
+        else:
+            store = catalog.begin(name, "", place.as_dict())
+        if not store.exists():
+            return name
+    raise AssertionError  # the loop ends with a name

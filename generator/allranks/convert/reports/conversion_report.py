@@ -38,8 +38,12 @@ def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(conversion: Conversion) -> Iterator[str]:
-    """A line for each field, or for neighbours that say the same, that is not carried as it is."""
-    for verdict in grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED)):
+    """A line for each field, or for neighbours that say the same, that is not carried as it is.
+
+    What is lost stands first.
+    """
+    lines = grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED))
+    for verdict in sorted(lines, key=lambda verdict: verdict.outcome is Outcome.CHANGED):
         if verdict.to != "workload":
             yield _line(conversion, verdict)
 

@@ -18,8 +18,12 @@ _ARRAY = "SLURM_ARRAY_TASK_ID"
 _LIST = re.compile(r"[^\w$]*\d[\d\s,:%\[\]-]*")  # of numbers, whatever they are
 
 
-def put_array(job: Draft) -> None:
+def put_array(job: Draft, *, is_submitted: bool) -> None:
     """Make the job a sweep, where it is an array.
+
+    Args:
+        job: the job.
+        is_submitted: `allranks sbatch` starts it, and nobody has to be told how.
 
     Raises:
         InvalidValues: sbatch refuses the array, or its tasks are MPI jobs.
@@ -61,7 +65,7 @@ def put_array(job: Draft) -> None:
         job.put("array", ("sweep", "trials"), len(array.indexes))
     _put_failures(job, len(array.indexes), ranks=ranks)
     if ranks:
-        if array.parallel:
+        if array.parallel and not is_submitted:
             fields.note(
                 f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm starts all trials "
                 "at once"

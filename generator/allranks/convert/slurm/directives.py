@@ -134,7 +134,8 @@ def put_policy(job: Draft) -> None:
         as_there = "" if starts_again else ", as in Slurm"
         job.fields.note(
             f"a run that fails does not start again{as_there} (runPolicy.backoffLimit is 0); a pod "
-            "that its node has lost does"
+            "that its node has lost does",
+            is_general=not starts_again,
         )
     else:
         why = "a run that fails starts again, as often as runPolicy.backoffLimit says"
@@ -400,6 +401,26 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
     mount(job, key_of(setting.name), text)
 
 
+def _why_not_mounted(mounts: images.Mounts) -> list[str]:
+    """What of the folders of a container a pod does not have as they are, and why."""
+    reasons = []
+    if mounts.over_image:
+        hidden = ", ".join(mounts.over_image)
+        reasons.append(f"{hidden} would hide what image and pod have there: mount it elsewhere")
+    if mounts.images:
+        files = ", ".join(mounts.images)
+        reasons.append(f"{files}: a pod mounts no file of an image: unpack it into a volume")
+    if mounts.of_tmp:
+        folders = ", ".join(mounts.of_tmp)
+        reasons.append(f"{folders}: it is in the pod's own /tmp: let the program use it there")
+    if mounts.wrong:
+        wrong = ", ".join(mounts.wrong)
+        reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
+    for part, flag in mounts.unknown:
+        reasons.append(f"{part}: {flag} is no flag of a mount, and is left out")
+    return reasons
+
+
 def mount(job: Draft, key: str, text: str) -> None:
     """Carry folders of the nodes as volumes, and say it of a field of the report."""
     mounts = images.mounts(text, _assigned(job))
@@ -414,23 +435,12 @@ def mount(job: Draft, key: str, text: str) -> None:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
     has_home_of_root = any(f"{own['mountPath']}/".startswith("/root/") for own in mounts.mounts)
     no_slurm = f"a pod has no Slurm, nor {list_some(mounts.of_slurm, 4)}"
-    reasons = []
-    if mounts.over_image:
-        hidden = ", ".join(mounts.over_image)
-        reasons.append(f"{hidden} would hide what image and pod have there: mount it elsewhere")
-    if mounts.images:
-        files = ", ".join(mounts.images)
-        reasons.append(f"{files}: a pod mounts no file of an image: unpack it into a volume")
-    if mounts.of_tmp:
-        folders = ", ".join(mounts.of_tmp)
-        reasons.append(f"{folders}: it is in the pod's own /tmp: let the program use it there")
-    if mounts.wrong:
-        wrong = ", ".join(mounts.wrong)
-        reasons.append(f"{wrong} is known on the old cluster alone: give a claim in storage")
+    reasons = _why_not_mounted(mounts)
     if reasons:
         why = "; ".join(reasons)
         why += f"; {no_slurm}" if mounts.of_slurm else ""
-        why += f"; the others: {_OF_NODE}" if mounts.mounts else ""
+        has_others = len(mounts.mounts) > len({part for part, _ in mounts.unknown})
+        why += f"; the others: {_OF_NODE}" if has_others else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif mounts.of_slurm and not (mounts.mounts or mounts.workspace or mounts.has_here):
         job.fields.say((key,), Outcome.CHANGED, "", no_slurm)

@@ -21,6 +21,7 @@ from allranks.convert.slurm import (
     directives,
     image_programs,
     launcher_image,
+    input_variables,
     options,
     placement,
     resources,
@@ -48,7 +49,7 @@ from allranks.values.rules.names import nearest_name
 from allranks.values.sources import STDIN_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from allranks.convert.slurm.options import Setting
     from allranks.workspace.contents import Contents
@@ -140,6 +141,7 @@ def convert(
     contents: Contents | None = None,
     lossy: bool = False,
     is_submitted: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Conversion:
     """A batch script as values.
 
@@ -153,6 +155,7 @@ def convert(
         lossy: convert a script that waits for another job, too.
         is_submitted: the values are submitted at once, and their release has another name than the
             job.
+        environment: the variables of who submits, where sbatch would read them; None for none.
 
     Raises:
         InvalidValues: it cannot be a run; the problems have their lines.
@@ -170,7 +173,10 @@ def convert(
         )
     _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
-    settings = [*parsed.settings, *typed_settings]
+    of_variables = input_variables.settings(environment or {}, typed_settings)
+    for note in input_variables.notes(environment or {}, of_variables):
+        job.fields.note(note)
+    settings = [*parsed.settings, *of_variables, *typed_settings]
     if not lossy:
         _refuse_dependency(job, settings)
     pairs, settings = options.rivals(settings), options.standing(settings)
@@ -202,7 +208,7 @@ def convert(
     directives.put_limit(job)
     directives.put_policy(job)
     placement.put_maker(job)
-    arrays.put_array(job)
+    arrays.put_array(job, is_submitted=is_submitted)
     _drop_counts(job)
     task_counts.put_unasked(job)
     _say_sizes(job)
@@ -348,6 +354,7 @@ def _declare(job: Draft, settings: Sequence[Setting]) -> None:
             second_key = job.key(key, job.lines[key])
             is_list = name == "mail-type"
             why = "a later one adds to it" if is_list else "a later one stands in its place"
+            why = f"{setting.variable} stands in its place" if setting.variable else why
             job.fields.say((second_key,), Outcome.CHANGED, "", why)
         job.own[key] = setting.value or name
         job.lines[key] = setting.line
@@ -474,7 +481,7 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
     elif chart == "torchrun":
         launcher_image.note(job)
     if "podSecurityContext" not in fields.values.get("security", {}):
-        fields.note(_NO_ROOT)
+        fields.note(_NO_ROOT, is_general=True)
     image_demands.note(fields)
     problems = finish.problems_of(fields.values, chart, name)
     for path, _ in problems:
@@ -483,8 +490,13 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
             fields.origins[path] = (job.key(dotted(path), 0),)
     if problems:
         finish.settle(fields, chart, name)
+    variables = {key_of(name): setting.variable for name, setting in job.settings.items()}
     verdicts = tuple(
-        replace(verdict, line=job.lines.get(str(verdict.keys[0]), 0))
+        replace(
+            verdict,
+            path=variables.get(verdict.path) or verdict.path,
+            line=job.lines.get(str(verdict.keys[0]), 0),
+        )
         for verdict in fields.verdicts()
     )
     partition = job.settings.get("partition")
@@ -497,7 +509,7 @@ def _done(job: Draft, namespace: str, *, is_submitted: bool) -> Conversion:
         queue=partition.value if partition is not None else "",
         source=job.source,
         line=1,
-        notes=tuple(fields.notes),
+        notes=fields.ordered_notes(),
         origins=fields.origins,
         lines={verdict.keys: verdict.line for verdict in verdicts if verdict.line},
     )

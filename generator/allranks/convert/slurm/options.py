@@ -94,12 +94,14 @@ class Setting:
         value: the value; "" for none.
         line: where it stands in the script, from 1; 0 for the command line.
         option: the option; None where no manual has it.
+        variable: the variable of who submits that it stands in; "" for none.
     """
 
     name: str
     value: str
     line: int
     option: Option | None
+    variable: str = ""
 
 
 _C, _X, _N = Outcome.CARRIED, Outcome.CHANGED, Outcome.NOT_CARRIED
@@ -383,7 +385,16 @@ OPTIONS: tuple[Option, ...] = (
         of=_SBATCH,
     ),
     Option("parsable", "", _0, _X, "", _TERMINAL),
-    Option("test-only", "", _0, _X, "", f"`{names.CLI} plan` shows where it would run"),
+    Option(
+        "test-only",
+        "",
+        _0,
+        _X,
+        "",
+        f"with it `{names.CLI} sbatch` starts nothing, as with --dry-run",
+        of=_SBATCH,
+    ),
+    Option("test-only", "", _0, _N, "", "the step starts nothing, and the run does", of=_SRUN),
     Option("quiet", "Q", _0, _X, "", _TERMINAL),
     Option("verbose", "v", _0, _X, "", _TERMINAL),
     Option("help", "h", _0, _X, "", _TERMINAL),

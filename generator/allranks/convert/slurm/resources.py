@@ -48,6 +48,7 @@ def put_size(job: Draft) -> None:
         gpus = gpus or (max(1, size.gpus // nodes) if size.gpus else None)
         if gpus:
             fields.put(("gpusPerNode",), gpus, of_gpus)
+    _say_node(job)
     procs = body.procs_per_node
     if procs and gpus and procs > gpus and body.workload != "mpi":
         _say_shared(job, procs, gpus)
@@ -63,6 +64,37 @@ def put_size(job: Draft) -> None:
     _note_defaults(job)
 
 
+def _say_node(job: Draft) -> None:
+    """Say of GPUs of a job that names no nodes that they are on one, and where the values are.
+
+    One task is on one node in Slurm, too, and so is as much as a node has as a rule, where nobody
+    names the tasks.
+    """
+    size, values = job.size, job.fields.values
+    if size.nodes or not size.gpus or values.get("nodes", 1) > 1:
+        return
+    is_of_launcher = (
+        job.body.procs_per_node or 0
+    ) >= size.gpus  # which starts them all on its node
+    to = "gpus" if "gpus" in values else "gpusPerNode"
+    asking = [name for name in _OF_GPUS if name in job.settings and _asks_for_gpus(job, name)]
+    for name in asking:
+        option = job.settings[name].option
+        if name not in size.outcomes and option is not None:
+            size.outcomes[name] = (option.outcome, to, option.why)
+    is_of_tasks = "ntasks" in job.settings and size.task_count > 1
+    name = "ntasks" if is_of_tasks else next(iter(asking), "")
+    is_large = size.gpus > sizes.USUAL_GPUS and size.tasks != 1 and not is_of_launcher
+    if name and (is_of_tasks or is_large):
+        why = (
+            sizes.OF_ONE_NODE
+            if to == "gpusPerNode"
+            else sizes.OF_ONE_NODE.replace("nodes and gpusPerNode", "nodes")
+        )
+        before = size.outcomes.get(name, (Outcome.CHANGED, to, ""))[2]
+        size.outcomes[name] = (Outcome.CHANGED, to, "; ".join(filter(None, (why, before))))
+
+
 def _note_defaults(job: Draft) -> None:
     """Note what of a pod the script does not ask for, and Slurm gave it by default."""
     requests = job.fields.values.get("resources", {}).get("perPod", {}).get("requests", {})
@@ -75,7 +107,8 @@ def _note_defaults(job: Draft) -> None:
         unasked_text = " and no ".join(unasked)
         job.fields.note(
             f"the script asks for no {unasked_text}, and its pods do not either: Slurm, or who "
-            "submits, gave it some, which resources.perPod.requests has here"
+            "submits, gave it some, which resources.perPod.requests has here",
+            is_general=True,
         )
 
 

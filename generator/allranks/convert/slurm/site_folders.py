@@ -40,6 +40,11 @@ _PATH = re.compile(
     r"(?P<rest>(?:/(?:\$\{\w+\}|\\=|[\w.+@%$=-]|\$\([^()\n]*\))*)*)(?=[\s\"'`:,;)\]}|&<>*?\[{\\]|$)"
 )
 _PATTERN = frozenset("*?[{")
+# A word of the text $HOME, which a program gets as it stands; and what reads its words as a shell.
+_LITERAL_HOME = re.compile(r"'\$(?:HOME\b|\{HOME\})[^'\s]*'")
+_READ_AGAIN = re.compile(
+    r"(?:^|[\s;&|('\"])(?:-\w*c|eval|trap|alias|ssh|pdsh|clush|su|xargs|parallel|envsubst)(?=\s)"
+)
 # Behind a path that is in quotes: words that are no options, nor paths of their own.
 _BLANKS = re.compile(r"((?: [\w.+@-][\w.+@-]*)+(?:/[\w.+@ -]*\w)?)(?P<quote>[\"'])")
 _GOES = re.compile(r"(?:^|[\s;&|])(?:cd|pushd)[ \t]+([\"'])\Z")
@@ -232,16 +237,17 @@ def say(job: Draft, contents: Contents | None = None) -> None:
     lasting = _of_volumes(values)
     has_folder = job.has_own_folder or bool(_WITH_FOLDER.search(words.without_comments(job.text)))
     if not lasting:
-        job.fields.note(_NO_VOLUME)
+        job.fields.note(_NO_VOLUME, is_general=True)
     elif has_folder and not _is_in(working_dir, lasting):
         elsewhere = f"what the run writes elsewhere than in {list_some(sorted({*lasting}), 4)} "
         job.fields.note(_NO_VOLUME.replace("what the run writes ", elsewhere, 1))
     ignored = contents.ignored() if contents is not None else []
-    job.fields.note(_IGNORED_HERE.format(list_some(ignored, 4)) if ignored else _IGNORED)
-    job.fields.note(_NOT_READ)
+    of_folder = _IGNORED_HERE.format(list_some(ignored, 4)) if ignored else _IGNORED
+    job.fields.note(of_folder, is_general=not ignored)
+    job.fields.note(_NOT_READ, is_general=True)
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
-        job.fields.note(_NO_SHARED_FOLDER)
+        job.fields.note(_NO_SHARED_FOLDER, is_general=True)
 
 
 def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[str]:
@@ -283,7 +289,19 @@ def _read_by(text: str) -> str:
         lambda match: " ".join(source or other for source, other in _MOUNTED.findall(match[0])),
         text,
     )
+    text = _without_literals(text)
     return _PRINTED.sub("", _OTHER_WORDS.sub(_without_others, demands.without_texts(text)))
+
+
+def _without_literals(text: str) -> str:
+    """A text without the words in single quotes that begin with $HOME, which no shell puts in."""
+    parts, last = [], 0
+    for start, end in words.literals(text) if _LITERAL_HOME.search(text) else ():
+        before = text[text.rfind("\n", 0, start) + 1 : start]
+        if _LITERAL_HOME.fullmatch(text, start, end) and not _READ_AGAIN.search(before):
+            parts += [text[last:start], "_"]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def _without_others(match: re.Match[str]) -> str:

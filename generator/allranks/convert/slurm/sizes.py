@@ -54,6 +54,14 @@ PRODUCTS = {
 _BY_NAME = {label.lower(): label for labels in PRODUCTS.values() for label in labels}
 # Options that say how many GPUs a node has, one or the other way.
 _OF_NODE = ("gpus-per-node", "gres", "gpus-per-task", "gpus-per-socket", "tres-per-task", "gpus")
+# Those that say how many GPUs the job has.
+_OF_JOB = ("gpus", "tres-per-job")
+USUAL_GPUS = 8  # that a node has at most, as a rule
+OF_ONE_NODE = (
+    "on one node: the script names none, and Slurm would have chosen; set nodes and gpusPerNode "
+    "for more"
+)
+_UNEVEN = "{} GPUs are not the same number on each of {}: all have {}"
 # Options that may ask for any resource, and not for GPUs alone.
 OF_ANY_RESOURCE = frozenset({"gres", "tres-per-task", "tres-per-job"})
 ALIASES = {
@@ -191,8 +199,8 @@ class _SizeReader:
             value = amounts.number(text)
             if value is not None and 0 < value <= most:
                 return value
-            if value != 0:
-                self.wrong(name, f"a whole number up to {most:,}")
+            is_least = "from 1 " if value == 0 else ""
+            self.wrong(name, f"a whole number {is_least}up to {most:,}")
         return None
 
     def first_of(self, *names: str) -> str:
@@ -328,13 +336,8 @@ def _read_gpus(reader: _SizeReader) -> None:
     _say_replaced(reader)
     form = "a number of GPUs such as 8, gpu:8 or gpu:h100:8"
     for name in (
-        "gres",
-        "gpus-per-node",
-        "gpus-per-task",
-        "gpus-per-socket",
-        "gpus",
-        "tres-per-task",
-        "tres-per-job",
+        *("gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gpus"),
+        *("tres-per-task", "tres-per-job"),
     ):
         if name not in texts:
             continue
@@ -396,30 +399,51 @@ def _spread_gpus(reader: _SizeReader) -> None:
         reader.say(reader.first_of(*_OF_NODE), Outcome.NOT_CARRIED, "gpusPerNode", why)
         size.gpus_per_node = MOST_PER_NODE
     is_spread = size.nodes is None and size.tasks_per_node is None
-    if size.gpus and size.gpus_per_node and is_spread:
-        size.nodes, size.gpus = math.ceil(size.gpus / size.gpus_per_node), None
+    if size.gpus and size.gpus_per_node and size.nodes is None:
+        size.nodes = math.ceil(size.gpus / size.gpus_per_node)
+        _say_total(reader)
+        size.gpus = None
         if "gpus-per-task" in texts and not size.tasks and size.nodes > 1:
             why = (
                 f"a task on each of {plural(size.nodes, 'node')}: the script names none, and Slurm "
                 "would have chosen; set nodes and gpusPerNode for others"
             )
             reader.say("gpus-per-task", Outcome.CHANGED, "nodes, gpusPerNode", why)
-        size.tasks_per_node = math.ceil(size.tasks / size.nodes) if size.tasks else None
+        if size.tasks_per_node is None and size.tasks:
+            size.tasks_per_node = math.ceil(size.tasks / size.nodes)
     elif size.gpus and is_spread and size.tasks in (None, size.gpus):
         pass  # on as many nodes as it takes
     elif size.gpus and size.gpus_per_node is None:
         nodes = size.node_count
+        if size.nodes is None and size.gpus > USUAL_GPUS and size.tasks != 1:
+            reader.say(reader.first_of(*_OF_JOB), Outcome.CHANGED, "gpusPerNode", OF_ONE_NODE)
         size.nodes = nodes
         size.gpus_per_node = math.ceil(size.gpus / nodes)
         if size.gpus % nodes:
-            why = (
-                f"{size.gpus} GPUs are not the same number on each of "
-                f"{plural(nodes, 'node')}: all have {size.gpus_per_node}"
-            )
+            why = _UNEVEN.format(size.gpus, plural(nodes, "node"), size.gpus_per_node)
             reader.say("gpus", Outcome.NOT_CARRIED, "gpusPerNode", why)
         size.gpus = None
     elif size.gpus_per_node is not None:
+        _say_total(reader)
         size.gpus = None
+
+
+def _say_total(reader: _SizeReader) -> None:
+    """Say of the GPUs of a job whether they are those of all its nodes together."""
+    size, name = reader.size, reader.first_of(*_OF_JOB)
+    if not size.gpus or not size.gpus_per_node:
+        return
+    nodes, per_node = size.node_count, size.gpus_per_node
+    outcome, place = Outcome.NOT_CARRIED, plural(nodes, "node")
+    why = (
+        f"{plural(size.gpus, 'GPU')} in all is not {per_node} on each of {place}, which Slurm "
+        f"refuses: the run has {nodes * per_node}; leave out what is not meant"
+    )
+    if size.gpus == nodes * per_node:
+        outcome, why = Outcome.CARRIED, ""
+    elif size.tasks and size.tasks % nodes:  # as --ntasks says
+        why = _UNEVEN.format(size.gpus, place, per_node)
+    reader.say(name, outcome, "nodes, gpusPerNode", why)
 
 
 def _gpus_of_tasks(reader: _SizeReader) -> int | None:
@@ -454,9 +478,10 @@ def _count_gpus(reader: _SizeReader, name: str, count: int) -> None:
     elif name in ("gpus", "tres-per-job"):
         size.gpus = count
     elif name == "gpus-per-socket":
-        sockets = reader.number("sockets-per-node", most=MOST_PER_NODE) or 1
-        if size.gpus_per_node is None:
-            size.gpus_per_node = count * sockets
+        sockets = reader.number("sockets-per-node", most=MOST_PER_NODE)
+        has_count = sockets is not None or "gpus" not in reader.texts
+        if size.gpus_per_node is None and has_count:
+            size.gpus_per_node = count * (sockets or 1)
     elif count and size.gpus_per_node is None:
         if size.tasks_per_node is None and size.tasks is not None and size.nodes is None:
             size.gpus = size.tasks * count  # as many nodes as they need

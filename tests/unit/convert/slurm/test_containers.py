@@ -530,3 +530,23 @@ def test_folders_of_slurms_among_the_mounts_are_said_to_be_left_out(others: str)
     conversion = job.convert("\n".join(rows).encode(), "train.sbatch")
     (verdict,) = (own for own in conversion.verdicts if own.path == "--container-mounts")
     assert "a pod has no Slurm, nor /var/spool/slurm/me, /run/munge" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("mounts", "flag", "is_read_only"),
+    [
+        ("/a:/b:rox", "rox", False),
+        ("/a:/b:ro+rox", "rox", True),
+        ("/a:/b:ro,/c:/d:Ro", "Ro", True),
+        ("/a:/b:ro+rprivate+x-create=dir", "", True),
+        ("/a:/b:rw", "", False),
+    ],
+)
+def test_a_flag_that_no_mount_has_is_named(mounts: str, flag: str, is_read_only: bool) -> None:
+    """A folder with a misspelt one was mounted so that all may write to it, in silence."""
+    option = f"--container-mounts={mounts}"
+    conversion = _convert(_TASKS, f"srun --container-image=a/b:1 {option} ./a.out")
+    reasons = [own.why for own in conversion.lost if own.path == "--container-mounts"]
+    assert [flag] * bool(flag) == [why.split(": ")[1].split(" is no flag")[0] for why in reasons]
+    (container,) = conversion.values["podTemplate"]["spec"]["containers"]
+    assert is_read_only == container["volumeMounts"][0].get("readOnly", False)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allranks.convert.registry import Result
+from allranks.convert.reports import conversion_report
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
 from allranks.errors import InputError, InvalidValues
@@ -738,3 +740,31 @@ def test_an_option_on_cpus_says_nothing_of_gpus() -> None:
         text = f"#!/bin/bash\n#SBATCH -p gpu {option}\nmodule load cuda\npython a.py\n"
         notes = job.convert(text.encode(), "job.sbatch").notes
         assert any("asks for no GPUs" in note for note in notes) is is_noted
+
+
+def test_a_report_has_first_what_is_lost_and_last_what_most_scripts_are_told() -> None:
+    """What is of this script alone was between sentences that every script has."""
+    rows = ("#SBATCH -N 2 --gpus-per-node=2 --array=0-1%1", "#SBATCH -A me --reservation=x")
+    text = "\n".join(("#!/bin/bash", *rows, "srun python a.py", ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    lines = list(conversion_report.text(Result((conversion,)), [""]))
+    at = [
+        next(number for number, line in enumerate(lines) if piece in line)
+        for piece in (
+            "1 not carried",
+            "--reservation not carried",
+            "--account -> labels.account changed",
+            "plain Helm starts all trials",
+            "a run that fails does not start again",
+        )
+    ]
+    assert sorted(at) == at
+    assert "only the script was read" in "".join(lines[at[-1] :])
+    assert len(lines) == len({*lines})
+
+
+def test_an_array_that_is_submitted_is_not_said_to_be_started_by_a_sweep() -> None:
+    """Whoever submits it starts it."""
+    text = b"#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=2 --array=0-1%1\nsrun python a.py\n"
+    notes = job.convert(text, "job.sbatch", is_submitted=True).notes
+    assert not any("start it with" in note for note in notes)

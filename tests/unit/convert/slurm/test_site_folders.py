@@ -484,3 +484,20 @@ def test_a_text_that_is_printed_within_another_ends_with_it() -> None:
     rows = ('echo "GPU: $(nvidia-smi -L || echo none)"', "", "P=/n/me/bin/python", '$P a.py "x"')
     paths = [own.path for own in _folders(_convert("#SBATCH -n 1", *rows))]
     assert paths == ["/n/me/bin/python"]
+
+
+@pytest.mark.parametrize(
+    ("row", "paths"),
+    [
+        ("python a.py '$HOME' --x='${HOME}/b'", []),
+        ("srun python a.py '$HOME/b' \"$USER\"", []),
+        ("python a.py '$HOME' \"$HOME/b\"", ["$HOME/b"]),
+        ("python a.py \"it's '$HOME/b'\"", ["$HOME/b"]),
+        ("bash -c '$HOME/b'", ["$HOME/b"]),
+        ("eval '$HOME/b'", ["$HOME/b"]),
+        ("trap '$HOME/b' EXIT; python a.py", ["$HOME/b"]),
+    ],
+)
+def test_a_home_in_single_quotes_is_a_text(row: str, paths: list[str]) -> None:
+    """No shell puts a folder there, but one that reads the text again."""
+    assert paths == [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", row))]

@@ -37,6 +37,8 @@ from allranks.sweep.signals import BY_SIGTERM
 from allranks.sweep.storage.journal import read_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from allranks.cli.console import Console
     from allranks.cli.target import Target
     from allranks.cli.workspace import WorkspaceFlags
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from allranks.values.sources import Sources
 
 _DRY_TRIALS = 20
+_OF_INSIDE = {"detach": False, "runner": None, "image": ""}
 
 
 def _complete_chart(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
@@ -117,22 +120,77 @@ def run_command(
       allranks sweep run rates torchrun -f v.yaml --set-range lr=1e-5,1e-4 --set-range seed=1..3
       allranks sweep run sizes ./chart --over model=small.yaml,large.yaml --metric loss --minimize
     """
+    first = next((file for file in sources.files if file != "-"), "")
+    place = from_flags(target, console, workdir, first)
+    code = run_sweep(
+        console,
+        name,
+        sources,
+        workspace,
+        place,
+        chart=chart,
+        journal=journal,
+        replace_=replace_,
+        dry_run=dry_run,
+        in_cluster=in_cluster,
+        output=output,
+        flags=flags,
+    )
+    raise click.exceptions.Exit(code)
+
+
+def run_sweep(
+    console: Console,
+    name: str,
+    sources: Sources,
+    workspace: WorkspaceFlags,
+    place: SweepTarget,
+    *,
+    chart: str = "",
+    journal: str = "",
+    replace_: bool = False,
+    dry_run: bool = False,
+    in_cluster: bool = False,
+    output: str = "text",
+    flags: Mapping[str, Any] | None = None,
+) -> int:
+    """Run a sweep to its end; return the exit code.
+
+    Args:
+        console: where to show it.
+        name: the sweep's name.
+        sources: values files and the `--set` family.
+        workspace: the folder of code that all trials run; none where it names none.
+        place: where its trials run.
+        chart: the chart of its trials; "" where the values are those of a sweep.
+        journal: the value of ``--journal``; "" for none.
+        replace_: remove a sweep of the same name first.
+        dry_run: check all of it and show the trials; run none.
+        in_cluster: let a pod run it.
+        output: text, json or csv.
+        flags: the other options, by name; one that is missing was not given.
+
+    Raises:
+        InputError: the flags, the values or the folder are wrong, or the name is taken.
+        AllranksError: the cluster does not answer, or forbids it.
+    """
     from allranks.local import cores
     from allranks.sweep import runner
     from allranks.sweep.spec import prepare
     from allranks.sweep.storage import catalog
 
-    first = next((file for file in sources.files if file != "-"), "")
-    place = from_flags(target, console, workdir, first)
-    sweep_in_cluster.check(in_cluster=in_cluster, flags=flags | {"journal": journal}, place=place)
+    options_of: dict[str, Any] = {"ranges": (), "overs": (), **_OF_INSIDE, **(flags or {})}
+    sweep_in_cluster.check(
+        in_cluster=in_cluster, flags=options_of | {"journal": journal}, place=place
+    )
     request = prepare.SweepFlags(
         name=name,
         sources=sources,
         chart=chart,
-        ranges=flags["ranges"],
-        overs=flags["overs"],
-        section=sweep_options.section_of(flags),
-        flags=sweep_options.flags_by_path(flags),
+        ranges=options_of["ranges"],
+        overs=options_of["overs"],
+        section=sweep_options.section_of(options_of),
+        flags=sweep_options.flags_by_path(options_of),
         namespace=place.namespace,
         helm=place.helm,
         # A cluster has a scheduler; this machine would begin all of them at once.
@@ -151,7 +209,7 @@ def run_command(
         _show_plan(console, prepared, output)
         if packed is not None:
             console.note(packed.sentence)
-        return
+        return 0
     if packed is not None:
         nodes = prepared.layout.max_nodes if prepared.layout is not None else 1
         together = nodes * max(1, prepared.spec.parallel)
@@ -165,10 +223,9 @@ def run_command(
     if replace_:
         control.remove(name, journal, missing_ok=True)
     if in_cluster:
-        code = sweep_in_cluster.run(
-            console, prepared, place, flags, output=output, workspace=packed
+        return sweep_in_cluster.run(
+            console, prepared, place, options_of, output=output, workspace=packed
         )
-        raise click.exceptions.Exit(code)
     if other_name:
         console.note(
             f"a sweep in another place has the name {prepared.spec.name}: to the commands of "
@@ -178,7 +235,7 @@ def run_command(
     if not store.exists():
         place.refuse_others(prepared)
     with runner.begin(prepared, store, place.as_dict()) as open_journal:
-        raise click.exceptions.Exit(to_its_end(console, prepared, open_journal, place, output))
+        return to_its_end(console, prepared, open_journal, place, output)
 
 
 def _with_workspace(

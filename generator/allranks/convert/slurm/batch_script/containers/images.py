@@ -169,6 +169,7 @@ class Mounts:
         over_image: those that would hide a folder which image and pod need, as written.
         of_slurm: Slurm's programs, settings and libraries, for which a pod has no use.
         images: those of a file with a file system, as written, whose content is what is mounted.
+        unknown: those with a flag that no mount has, as written, with the flag.
     """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
@@ -181,8 +182,23 @@ class Mounts:
     over_image: list[str] = field(default_factory=list)
     of_slurm: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
+    unknown: list[tuple[str, str]] = field(default_factory=list)
 
 
+# What may stand behind a mount. Source: enroot-mount of enroot 4.0, mount(8), and the manuals of
+# singularity (--bind) and docker (--volume).
+_FLAGS = frozenset(
+    {
+        *("ro", "rw", "bind", "rbind", "defaults", "remount", "nofail", "silent", "loud"),
+        *("private", "rprivate", "shared", "rshared", "slave", "rslave"),
+        *("unbindable", "runbindable", "dev", "nodev", "exec", "noexec", "suid", "nosuid"),
+        *("sync", "async", "dirsync", "atime", "noatime", "diratime", "nodiratime", "relatime"),
+        *("norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "mand"),
+        *("nomand", "iversion", "noiversion", "readonly", "z", "Z", "U", "O"),
+        *("cached", "delegated", "consistent", "nocopy", ""),
+    }
+)
+_OTHER_FLAG = re.compile(r"(?:x-\w+(?:[.-]\w+)*|id|size|mode)(?:=.*)?")
 # The folder that a job is submitted from, which is sent with a run.
 _SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
 _OF_SLURM = re.compile(
@@ -258,8 +274,14 @@ def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
             paths[source] = f"host-{len(paths)}"
             result.volumes.append({"name": paths[source], "hostPath": {"path": source}})
         mount: dict[str, Any] = {"name": paths[source], "mountPath": target}
-        if "ro" in re.split(r"[+,:]", flags):
+        own_flags = re.split(r"[+,:]", flags)
+        if not {"ro", "readonly"}.isdisjoint(own_flags):
             mount["readOnly"] = True
+        result.unknown += [
+            (part.strip(), flag)
+            for flag in own_flags
+            if flag not in _FLAGS and not _OTHER_FLAG.fullmatch(flag)
+        ]
         result.mounts.append(mount)
     return result
 

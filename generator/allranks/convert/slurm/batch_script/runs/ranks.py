@@ -37,6 +37,7 @@ from allranks.convert.slurm.batch_script.steps import (
     several_steps,
     srun_environment,
     srun_variables,
+    task_numbers,
     torchrun_environment,
     words_of_step,
 )
@@ -257,13 +258,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
         body.say(line, profiler, Outcome.NOT_CARRIED, "command", _PROFILER)
     rank_labels.put(body, main, program)
     srun_variables.say(reading)
-    parts = [
-        value
-        for command in reading.script.commands
-        for name, value in shell_text.assigned_by(command)
-        if name in main.expansions
-    ]
-    once_expanded = "\n".join(map(words.expanded_part, (text, *parts)))
+    once_expanded = words_of_step.expanded_by_script(reading, main)
     words_of_step.say_substitutions(body, once_expanded, line)
     if program.runner is Runner.TORCHRUN and not main.command.in_loop:
         words_of_step.say_number_of_node(reading, main, once_expanded)
@@ -399,7 +394,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         is_more = bool(lead or assignments or wrappers)
         text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
-    return program
+    return program if inner is None else task_numbers.of_nodes(reading, main, program, inner)
 
 
 def _of_env(body: Body, main: Step, wrapper_words: list[str]) -> list[str]:

@@ -24,6 +24,23 @@ _ALL_THE_FIRST = (
 )
 
 
+def expanded_by_script(reading: ScriptReading, main: Step) -> str:
+    """What the script's shell expands of a step, and of the variables whose text is a part of it.
+
+    Args:
+        reading: the script, and what is known of it.
+        main: the step.
+    """
+    text = reading.script.text[main.command.start : main.command.end]
+    parts = [
+        value
+        for command in reading.script.commands
+        for name, value in shell_text.assigned_by(command)
+        if name in main.expansions
+    ]
+    return "\n".join(map(words.expanded_part, (text, *parts)))
+
+
 def say_number_of_node(reading: ScriptReading, main: Step, text: str) -> None:
     """Say of a torchrun of srun's that each node had the same number in Slurm.
 

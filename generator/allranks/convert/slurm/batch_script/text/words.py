@@ -534,6 +534,11 @@ def documents(text: str) -> list[tuple[int, int]]:
     return [piece.span("document") for piece in _PIECES.finditer(text) if piece["end"] is not None]
 
 
+def literals(text: str) -> list[tuple[int, int]]:
+    """Where the words in single quotes of a text begin and end, in which a shell puts nothing."""
+    return [piece.span() for piece in _PIECES.finditer(text) if piece[0].startswith("'")]
+
+
 def _is_comment(piece: re.Match[str]) -> bool:
     is_group = any(piece[name] is not None for name in ("double", "end", "plain"))
     return not is_group and piece[0].startswith("#") and not piece[0].startswith("#!")
