@@ -404,3 +404,31 @@ def test_a_meeting_at_a_service_that_the_input_has_not_is_noted(
     text = text.replace("endpoint=train-master", f"endpoint={host}")
     notes = text_as_jobs(text).conversions[0].notes
     assert is_noted == any("which no Service of the input is" in note for note in notes)
+
+
+def test_an_object_that_a_job_reads_in_its_own_namespace_is_missed() -> None:
+    """That of another is not needed, and the job's own was missing without a word."""
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: script, namespace: default}
+data: {t.py: "pass"}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, namespace: training}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            image: i
+            command: [torchrun, /s/t.py]
+            volumeMounts: [{name: s, mountPath: /s}]
+          volumes: [{name: s, configMap: {name: script}}]
+"""
+    [own] = converted.text_as_jobs(text).beside
+    assert not own.is_needed
+    assert "the job a reads one of this name in training, which the input does not have" in own.why

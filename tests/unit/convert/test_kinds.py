@@ -1733,3 +1733,35 @@ def test_an_init_container_that_is_called_as_the_trainer_has_another_name() -> N
     ).conversions
     [init] = conversion.values["podTemplate"]["spec"]["initContainers"]
     assert "trainer-side" == init["name"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "env", "is_noted"),
+    [
+        ("resources: {limits: {nvidia.com/gpu: 1}}", "", True),
+        ("", "", False),
+        (
+            "resources: {limits: {nvidia.com/gpu: 1}}",
+            "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]",
+            False,
+        ),
+    ],
+)
+def test_roles_without_gpus_are_said_to_see_none(limits: str, env: str, *, is_noted: bool) -> None:
+    """The chart hides those of the node, which a runtime may have shown to every pod."""
+    pod = "template: {{spec: {{containers: [{{name: tensorflow, image: i, command: [t], {}}}]}}}}"
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: t}\nspec:\n"
+        f"  tfReplicaSpecs:\n    PS: {{{pod.format(env)}}}\n    Worker: {{{pod.format(limits)}}}\n"
+    ).conversions
+    assert any("ps asks for no GPU, and sees none here" in n for n in conversion.notes) is is_noted
+
+
+def test_the_workers_of_v1alpha1_ended_with_their_launcher() -> None:
+    """Its controller took them away, and no sentence says that they stayed."""
+    [conversion] = text_as_jobs(
+        "apiVersion: kubeflow.org/v1alpha1\nkind: MPIJob\nmetadata: {name: m}\nspec:\n  gpus: 8\n"
+        "  gpusPerNode: 8\n  template: {spec: {containers: [{name: c, image: i, "
+        "command: [mpirun, ./a]}]}}\n"
+    ).conversions
+    assert not any("cleanPodPolicy" in note for note in conversion.notes)

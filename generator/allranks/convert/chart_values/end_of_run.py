@@ -19,6 +19,7 @@ _BESIDE_WORKERS = (names.ROLE_CHIEF, names.ROLE_PS, names.ROLE_EVALUATOR, "sched
 _WORKER = "worker"
 # What the training operator does where the object has no policy.
 OF_OPERATOR = "the operator lets them go on without a cleanPodPolicy"
+OF_TFJOB = f"{OF_OPERATOR} (tf-operator, which was before it, ended them as well)"
 OF_JOB = "a Job is done when all of its pods are"
 
 

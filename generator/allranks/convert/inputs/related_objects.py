@@ -128,9 +128,29 @@ def _generic(
     if document.kind == "PodGroup" and document.group != "scheduling.k8s.io":
         return pod_group(document.data, [conversion.values for conversion in near])
     if document.kind in _USES:
-        return _of_reference(document, others, near)
+        own = _of_reference(document, others, near)
+        if not near and (job := _reader_elsewhere(document, others, conversions)):
+            why = f"{own.why}; the job {job.name} reads one of this name in {job.namespace}, which "
+            return replace(own, why=f"{why}the input does not have")
+        return own
     why = _PURPOSES.get(document.kind, "no kind of job that is known here")
     return Beside(document.kind or "an object without a kind", document.name, True, why)
+
+
+def _reader_elsewhere(
+    document: Document, others: Sequence[Document], conversions: Sequence[Conversion]
+) -> Conversion | None:
+    """The job of another namespace that reads an object of this name, and has none; or None."""
+    for item in conversions:
+        home = namespaces.of(item.manifest)
+        has_own = any(
+            (other.kind, other.name) == (document.kind, document.name)
+            and namespaces.match(home, namespaces.of(other.data))
+            for other in others
+        )
+        if item.namespace and not has_own and document.name in trials.texts(item.values):
+            return item
+    return None
 
 
 def _of_reference(

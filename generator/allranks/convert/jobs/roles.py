@@ -12,6 +12,7 @@ from allranks.convert.pods import pod_values
 from allranks.convert.programs import commands, nested_launcher, references
 from allranks.convert.verdicts import Outcome, dotted
 from allranks.errors import InputError
+from allranks.humanize import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,11 +110,31 @@ def put(
         ("elastic", "roles", name): pod for name, pod in templates.items()
     }
     pod_values.share(fields, prefixes, "elastic")
+    _note_hidden_gpus(fields, templates)
     words: tuple[str, ...] = ()
     for role in workers_first:
         words = _command(fields, role, templates[role.name], context, words)
         _size(fields, role, templates)
     return templates
+
+
+def _note_hidden_gpus(fields: Fields, templates: Mapping[str, PodTemplate]) -> None:
+    """Say of roles without GPUs, beside one with some, that they see none of their node's.
+
+    The chart hides them; where the container runtime of nodes gives every pod all GPUs, as the
+    variables of CUDA's images ask, such a role saw them before.
+    """
+    hidden = [
+        name
+        for name, pod in templates.items()
+        if name != WORKER and not pod.gpus and "NVIDIA_VISIBLE_DEVICES" not in pod.variables
+    ]
+    if hidden and any(pod.gpus for pod in templates.values()):
+        fields.note(
+            f"{' and '.join(hidden)} {number_of(len(hidden), 'asks', 'ask')} for no GPU, and "
+            f"{number_of(len(hidden), 'sees', 'see')} none here, also where the nodes' runtime "
+            "showed all of them"
+        )
 
 
 def _command(

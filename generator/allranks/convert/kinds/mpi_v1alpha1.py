@@ -136,6 +136,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         target.copy(("spec", key), ("spec", "runPolicy", key))
     if not target.copy(("spec", "slotsPerWorker"), ("spec", "slotsPerWorker")):
         target.put(("spec", "slotsPerWorker"), own.slots)
+    # Its controller took the workers away with the end of the launcher.
+    target.put(("spec", "cleanPodPolicy"), "Running")
     specs: FieldPath = ("spec", "mpiReplicaSpecs")
     # The launcher comes last: of a field that both have, what became of it there is said.
     for role in ("Worker", "Launcher") if own.workers else ("Launcher",):

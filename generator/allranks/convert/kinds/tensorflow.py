@@ -75,7 +75,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     run_policy.run_policy(fields, ("spec",))
     run_policy.run_policy(fields, ("spec", "runPolicy"))
     if run_policy.leaves_pods(fields):
-        end_of_run.note(fields, end_of_run.OF_OPERATOR)
+        end_of_run.note(fields, end_of_run.OF_TFJOB)
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     run_policy.restart_policies(fields, policies, is_never=True)
     return finish.conversion(fields)
