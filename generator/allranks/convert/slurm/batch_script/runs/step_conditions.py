@@ -65,7 +65,7 @@ def without_background(
         step: the step, which is said to have the sign.
         statement: what it stands in.
     """
-    last = [step.command, *several_steps.joined_behind(statement, step.command)][-1]
+    last = [step.command, *several_steps.list_behind(statement, step.command)][-1]
     sign = _BACKGROUND.match(reading.script.text, last.end)
     is_waited_for = any(
         command.name == "wait" and command.start > last.start for command in statement.commands

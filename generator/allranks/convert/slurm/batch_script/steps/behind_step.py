@@ -138,7 +138,7 @@ def say_in_loop(reading: ScriptReading, step: Step, statement: Statement) -> Non
         statement: the loop.
     """
     script, body = reading.script, reading.body
-    say(reading, script.text, step.command, several_steps.joined_behind(statement, step.command))
+    say(reading, script.text, step.command, several_steps.list_behind(statement, step.command))
     say_files(reading.main_step, body, step, step.command.redirections)
     if several_steps.is_in_background(script, step) and not statement.in_background:
         body.say(step.command.line, "&", Outcome.CHANGED, "", OVER)

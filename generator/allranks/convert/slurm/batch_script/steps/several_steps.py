@@ -75,20 +75,20 @@ def is_in_background(script: Script, step: Step) -> bool:
 
 def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:
     """Whether the list or pipeline that a command stands in ends with `&`."""
-    return [command, *_joined(commands, command)][-1].after == "&"
+    return [command, *_rest_of_list(commands, command)][-1].after == "&"
 
 
-def joined_behind(statement: Statement, command: Command) -> list[Command]:
+def list_behind(statement: Statement, command: Command) -> list[Command]:
     """The commands behind another in its list or pipeline: ``a | b || c``.
 
     Args:
         statement: what they stand in.
         command: the first.
     """
-    return _joined(statement.commands, command)
+    return _rest_of_list(statement.commands, command)
 
 
-def _joined(commands: Sequence[Command], command: Command) -> list[Command]:
+def _rest_of_list(commands: Sequence[Command], command: Command) -> list[Command]:
     own = [
         other
         for other in commands
