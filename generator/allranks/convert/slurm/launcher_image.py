@@ -45,9 +45,9 @@ def note(job: Draft) -> None:
     image: Mapping[str, Any] = values.get("image") or {}
     name = f"{image.get('repository', '')}:{image.get('tag', '')}"
     code = shell_text.without_printing(words.without_comments(job.text))
-    is_shown = _WITH_TORCH.search(name) is not None or _OF_TORCH.search(code) is not None
-    is_noted = image_demands.lacks_torch(name) or any(
+    shows_torch = _WITH_TORCH.search(name) is not None or _OF_TORCH.search(code) is not None
+    has_words = image_demands.lacks_torch(name) or any(
         "needs PyTorch" in text for text in job.fields.notes
     )
-    if not (is_shown or is_noted or image_demands.installs_more(values)):
+    if not (shows_torch or has_words or image_demands.installs_more(values)):
         job.fields.note(_NEEDED)

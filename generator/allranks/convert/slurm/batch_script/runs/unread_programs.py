@@ -57,13 +57,13 @@ def note(reading: ScriptReading) -> None:
     """
     script, variables = reading.script, reading.variables
     reasons = [why for _, _, why in script.size.outcomes.values()]
-    asked = _asked(reading)
+    inner = _substituted(reading)
     own_files = [
         file
-        for file in (*files(script, variables), *_files(script, variables, asked))
+        for file in (*files(script, variables), *_files(script, variables, inner))
         if not any(why.startswith(f"{file}, which is not read here") for why in reasons)
     ]
-    recipes = _recipes(script, [*script.commands, *asked])
+    recipes = _recipes(script, [*script.commands, *inner])
     others = (recipes, _commands_of_files(script), _sourced(script, variables))
     unread = [*dict.fromkeys(itertools.chain(own_files, *others))]
     if unread:
@@ -102,7 +102,7 @@ def _files(script: Script, variables: ShellVariables, commands: Iterable[Command
     return own_files
 
 
-def _asked(reading: ScriptReading) -> list[Command]:
+def _substituted(reading: ScriptReading) -> list[Command]:
     """The commands whose output the script takes, where a pod runs them: ``A=$(bash b.sh)``."""
     script, body = reading.script, reading.body
     values = "\n".join([body.setup, body.script, *body.command])

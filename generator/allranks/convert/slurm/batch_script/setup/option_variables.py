@@ -47,7 +47,7 @@ def put_defaults(text: str, settings: Iterable[Setting]) -> str:
     code = _COMMENT.sub("", text)
     for name, own in OPTIONS_OF_VARIABLES.items():
         is_step = re.search(_IN_STEP[name], code) is not None
-        if not (own & options or is_step or _is_given(code, name)):
+        if not (own & options or is_step or _has_text(code, name)):
             text = _with_default(text, name)
     return text
 
@@ -73,13 +73,13 @@ def option_without_number(reading: ScriptReading, text: str, main: Step) -> str:
     )
     code = _COMMENT.sub("", script.text)
     for name, own in {**OPTIONS_OF_VARIABLES, **_OF_TASKS}.items():
-        is_given = name in variables.set_names or _is_given(code, name)
-        if name in names_of and not (own & options or is_given):
+        has_text = name in variables.set_names or _has_text(code, name)
+        if name in names_of and not (own & options or has_text):
             return _option_of(name)
     return ""
 
 
-def _is_given(code: str, name: str) -> bool:
+def _has_text(code: str, name: str) -> bool:
     """Whether a script itself gives a variable a text: ``A=1``, ``${A:=1}``."""
     return re.search(rf"\b{name}\}}?:?=", code) is not None
 

@@ -142,7 +142,7 @@ def say_in_loop(reading: ScriptReading, step: Step, statement: Statement) -> Non
         reading,
         script.text,
         step.command,
-        several_steps.joined_behind(statement.commands, step.command),
+        several_steps.list_behind(statement.commands, step.command),
     )
     say_files(reading.main_step, body, step, step.command.redirections)
     if several_steps.is_in_background(script, step) and not statement.in_background:

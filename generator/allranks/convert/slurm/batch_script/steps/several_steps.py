@@ -73,7 +73,7 @@ def is_in_background(script: Script, step: Step) -> bool:
     return statement.in_background or _ends_in_background(statement.commands, step.command)
 
 
-def joined_behind(commands: Sequence[Command], command: Command) -> list[Command]:
+def list_behind(commands: Sequence[Command], command: Command) -> list[Command]:
     """The commands behind another in its list or pipeline: ``a | b || c``.
 
     Args:
@@ -96,7 +96,7 @@ def last_of_list(commands: Sequence[Command], command: Command) -> Command:
         commands: the commands of its statement.
         command: the command.
     """
-    return [command, *joined_behind(commands, command)][-1]
+    return [command, *list_behind(commands, command)][-1]
 
 
 def _ends_in_background(commands: Sequence[Command], command: Command) -> bool:

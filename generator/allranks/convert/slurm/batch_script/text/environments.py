@@ -41,11 +41,11 @@ def activates_own(
     folder = texts[-1].removesuffix("/bin/activate").rstrip("/")
     if folder == texts[-1] and words.base(texts[0]) not in words.MANAGERS:
         return False
-    resolved = words_of(activation, constants)[-1].removesuffix("/bin/activate").rstrip("/")
+    own_folder = words_of(activation, constants)[-1].removesuffix("/bin/activate").rstrip("/")
     of_uv = [".venv"]
     for command in earlier:
         typed = [scanner.unquote(word.text) for word in command.words]
-        if makes_by_name(typed, folder) or makes_by_name(words_of(command, constants), resolved):
+        if makes_by_name(typed, folder) or makes_by_name(words_of(command, constants), own_folder):
             return True
         own = {**dict(shell_text.assigned_by(command)), **_in_front(command)}
         if _OF_UV in own:
