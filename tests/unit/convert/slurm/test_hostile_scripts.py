@@ -86,3 +86,10 @@ def test_what_nobody_writes_is_refused(rows: list[str], reason: str) -> None:
 def test_a_group_may_be_followed_by_a_command_on_its_line(row: str) -> None:
     """Its braces are taken off, and two semicolons are left of them, which no shell reads."""
     assert _convert(row).values["command"] == ["python", "t.py"]
+
+
+def test_what_only_looks_like_a_name_is_none() -> None:
+    """It was read as a pattern, which was none."""
+    hosts = 'nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))'
+    row = "export MASTER$(_ADDR=${nodes[0]}\n)export MASTER_PORT=$((10000 + SLURM_JOB_ID))"
+    assert _convert("#SBATCH -N 2", hosts, row, "srun python a.py").values

@@ -28,8 +28,8 @@ def _verdicts(*rows: str) -> list[Verdict]:
 )
 def test_a_variable_that_is_not_exported_is_other(rows: tuple[str, ...], name: str) -> None:
     """That shell had none of it, and here the command has what the script sets, without a word."""
-    own = [own for own in _verdicts(*rows) if "does not export it" in own.why]
-    assert [(3, name, Outcome.CHANGED)] == [(each.line, each.path, each.outcome) for each in own]
+    verdicts = [own for own in _verdicts(*rows) if "does not export it" in own.why]
+    assert [(3, name, Outcome.CHANGED)] == [(own.line, own.path, own.outcome) for own in verdicts]
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,11 @@ def _text_of_step(
         but_for: words that do not count; None for no such.
     """
     texts = [script.slice(script.statements[main_step.statement])]
-    known: set[str] = set()
+    parts: set[str] = set()
     for text in texts:  # grows
         own = _WRITTEN.sub(" ", text) if but_for is None else but_for.sub(" ", text)
-        names = {name for name, _ in words.variables(own)} - known
-        known |= names
+        names = {name for name, _ in words.variables(own)} - parts
+        parts |= names
         texts += [value for name in sorted(names) for value in script.assigned_texts.get(name, ())]
     text = _WRITTEN.sub(" ", "\n".join(texts))
     return text if but_for is None else but_for.sub(" ", text)

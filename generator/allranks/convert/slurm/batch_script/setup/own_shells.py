@@ -52,7 +52,7 @@ def say(reading: ScriptReading, main: Step) -> None:
     is_unsure = unexported_variables.is_exported_by_branch(script)
     for name in () if is_unsure else sorted(others):
         line = _line_that_sets(script, name)
-        if line and not _is_given(script, main, name):
+        if line and not _has_otherwise(script, main, name):
             reads_files = any(map(exports.sources, script.statements))
             why = unexported_variables.why_here(reads_files=reads_files)
             body.say(line, name, Outcome.CHANGED, "command", why)
@@ -71,15 +71,15 @@ def _read(script: Script, texts: Sequence[str]) -> set[str]:
     text = texts[places[0] + 1] if places and places[0] + 1 < len(texts) else ""
     inner = shell_text.shell_text(["bash", "-c", text]) or ""
     names = _left_to_shell(text, inner)
-    known: set[str] = set()
+    parts: set[str] = set()
     pending = [text]
     for own in pending:  # grows
-        parts = {name for name, _ in words.variables(own)} - known
-        known |= parts
-        values = [value for name in parts for value in script.assigned_texts.get(name, ())]
+        inner_names = {name for name, _ in words.variables(own)} - parts
+        parts |= inner_names
+        values = [value for name in inner_names for value in script.assigned_texts.get(name, ())]
         names |= {name for value in values for name in _left_to_shell(value)}
         pending += values
-    return names - known
+    return names - parts
 
 
 def _left_to_shell(text: str, inner: str | None = None) -> set[str]:
@@ -107,7 +107,7 @@ def _line_that_sets(script: Script, name: str) -> int:
     )
 
 
-def _is_given(script: Script, main: Step, name: str) -> bool:
+def _has_otherwise(script: Script, main: Step, name: str) -> bool:
     """Whether a step has a variable otherwise: of its own line, of its text, or of who submits."""
     line = script.text[main.command.start : main.command.end]
     own = rf"(?<![\w$]){name}\+?=|\b(?:for|read(?:[ \t]+-\w+)*)[ \t]+{name}\b"

@@ -89,9 +89,9 @@ def keep(reading: ScriptReading) -> None:
             body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_FILE)
         return
     _keep_in_shell(reading, [name for name in own_lines if name in reads - of_who_submits])
-    known = {(own.line, own.path) for own in body.verdicts if own.why == _WHY_HERE}
+    verdicts = {(own.line, own.path) for own in body.verdicts if own.why == _WHY_HERE}
     for name in [name for name in own_lines if name in reads & of_who_submits]:
-        if (own_lines[name], name) in known:
+        if (own_lines[name], name) in verdicts:
             continue
         body.say(own_lines[name], name, Outcome.CHANGED, "setup", _WHY_HERE)
     for name in [name for name in own_lines if name in of_who_submits - reads]:

@@ -229,7 +229,7 @@ def words_inside(texts: list[str]) -> list[str]:
 
 def _check_counts(script: Script, command: Command, settings: Sequence[Setting]) -> None:
     """Refuse a step whose nodes or tasks neither the script nor its directives say."""
-    known = {
+    counts_of_job = {
         "nodes": script.size.nodes if script.says_nodes() else 0,
         "ntasks": script.size.tasks or script.size.tasks_per_node,
         "ntasks-per-node": script.size.tasks or script.size.tasks_per_node,
@@ -238,24 +238,24 @@ def _check_counts(script: Script, command: Command, settings: Sequence[Setting])
         own
         for own in settings
         if "$" in own.value
-        and not known.get(own.name, 1)
+        and not counts_of_job.get(own.name, 1)
         and not shell_text.variable_alone(own.value).startswith("SLURM_")
     ]
     if not unknown:
         return
-    is_one = len(unknown) == 1
-    why = f"which {'is' if is_one else 'are'} known where the script runs"
+    is_alone = len(unknown) == 1
+    why = f"which {'is' if is_alone else 'are'} known where the script runs"
     names = {shell_text.variable_alone(own.value) for own in unknown}
     no_assignment = [own for own in script.commands if any(_has_blanks(own, n) for n in names)]
     if no_assignment:
         line, name = no_assignment[0].line, no_assignment[0].name
         why = f"which nothing sets: with blanks around its `=` line {line} runs a program {name}"
-        why = why if is_one else f"{why}; the rest is known where the script runs"
+        why = why if is_alone else f"{why}; the rest is known where the script runs"
     own = unknown[0]
     counts = list_some([f"--{own.name}={own.value}" for own in unknown], 4)
-    message = f"--{own.name} of the step is {own.value}" if is_one else f"the step has {counts}"
+    message = f"--{own.name} of the step is {own.value}" if is_alone else f"the step has {counts}"
     directives = list_some([f"`#SBATCH --{own.name}=…`" for own in unknown], 4)
-    number = "number, or give it" if is_one else "numbers, or give them"
+    number = "number, or give it" if is_alone else "numbers, or give them"
     raise script.refuse(
         command.line, f"{message}, {why}", f"write the {number} to the job: {directives}"
     )

@@ -183,7 +183,8 @@ class RendezvousVariables:
             line: where they are set.
             text: the text that sets them.
         """
-        self.meeting.update(names)
+        # What only looks like a name is none: `export A$(b)=c`.
+        self.meeting.update(filter(str.isidentifier, names))
         self.sources.add((line, shell_text.short(text)))
 
 
