@@ -220,8 +220,8 @@ def test_workers_that_nothing_bounds_stay_as_many(asks: str, most: str, *, is_lo
     verdicts = {verdict.path: verdict for verdict in conversion.verdicts}
     assert ("spec.replicaSpecs.worker.autoScale" in lost(conversion)) is is_lost
     assert Outcome.CHANGED is verdicts["spec.replicaSpecs.ps.autoScale"].outcome
-    is_said = any("DLRover's master chose their CPU and memory" in n for n in conversion.notes)
-    assert is_said is (not asks)
+    is_noted = any("DLRover's master chose their CPU and memory" in n for n in conversion.notes)
+    assert is_noted is (not asks)
 
 
 def test_a_strategy_that_dlrover_has_not_is_refused_as_none() -> None:

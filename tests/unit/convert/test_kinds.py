@@ -1622,16 +1622,16 @@ def test_what_the_cluster_wrote_is_its_own_also_where_it_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "is_said"), [("v1", True), ("v1alpha2", False), ("v1beta1", False)]
+    ("version", "is_noted"), [("v1", True), ("v1alpha2", False), ("v1beta1", False)]
 )
-def test_the_operator_of_older_tfjobs_ended_their_pods(version: str, *, is_said: bool) -> None:
+def test_the_operator_of_older_tfjobs_ended_their_pods(version: str, *, is_noted: bool) -> None:
     """Its cleanPodPolicy is Running where there is none; that of v1 is None."""
     pod = "template: {spec: {containers: [{name: tensorflow, image: i, command: [python, t.py]}]}}"
     [conversion] = text_as_jobs(
         f"apiVersion: kubeflow.org/{version}\nkind: TFJob\nmetadata: {{name: g}}\nspec:\n"
         f"  tfReplicaSpecs:\n    Chief: {{{pod}}}\n    Worker: {{replicas: 2, {pod}}}\n"
     ).conversions
-    assert any("which they were not before" in note for note in conversion.notes) is is_said
+    assert any("which they were not before" in note for note in conversion.notes) is is_noted
 
 
 def test_pods_of_a_rendezvous_that_is_not_the_charts_are_all_waited_for() -> None:

@@ -55,13 +55,13 @@ def refuse_other_roles(
         InputError: there is one.
     """
     own = specs if isinstance(specs, dict) else {}
-    known = {*roles, *(role.lower() for role in roles if any_case)}
+    role_names = {*roles, *(role.lower() for role in roles if any_case)}
     names = {str(key): str(key).lower() if any_case else str(key) for key in own}
     absent = [
         role for role in roles if (role.lower() if any_case else role) not in {*names.values()}
     ]
     for key, name in names.items():
-        near = "" if name in known else nearest_word(key, absent)
+        near = "" if name in role_names else nearest_word(key, absent)
         if near:
             raise InputError(
                 f"{key} is no role of a {kind}",

@@ -189,13 +189,13 @@ def _primary(target: Rewrite, fields: Fields) -> None:
     """Tell which container of a Job runs the program, where the Experiment says it."""
     name = fields.text(*_TEMPLATE, "primaryContainerName")
     own = containers.of(target.manifest)
-    known = list(dict.fromkeys(k8s.text(item, "name") for _, _, item in own))
-    if name and known and name not in known:
-        near = misspelt_keys.nearest_word(name, known)
+    container_names = list(dict.fromkeys(k8s.text(item, "name") for _, _, item in own))
+    if name and container_names and name not in container_names:
+        near = misspelt_keys.nearest_word(name, container_names)
         raise InputError(
             f"no container of the trial's job is called {name}, and Katib's trials fail without it",
             path=dotted((*_TEMPLATE, "primaryContainerName")),
-            hint=f"did you mean {near}?" if near else f"write {' or '.join(known)}",
+            hint=f"did you mean {near}?" if near else f"write {' or '.join(container_names)}",
         )
     why = "the container of the program is called trainer here"
     fields.change((*_TEMPLATE, "primaryContainerName"), why)

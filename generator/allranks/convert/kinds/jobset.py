@@ -173,11 +173,11 @@ def _main(fields: Fields, jobs: Sequence[_ReplicatedJob]) -> list[_ReplicatedJob
             )
         elif not item.podset.replicas:
             fields.change(item.path, "it has no pods")
-    known = {item.podset.name for item in jobs}
+    job_names = {item.podset.name for item in jobs}
     for item in main:
         for number, entry in fields.items(*item.path, "dependsOn"):
             why = ""
-            if entry.get("name") not in known:
+            if entry.get("name") not in job_names:
                 why = f"there is no replicated job {entry.get('name')}, and the API refuses it"
             elif entry.get("status") == "Complete":
                 why = f"start the job when {entry.get('name')} is done"

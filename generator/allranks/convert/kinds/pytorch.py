@@ -111,9 +111,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _size(fields, roles, pod, program)
     deepspeed_hosts.say_alone(fields, pod, program)
     reads_ranks = references.mentions(pod.words, ("RANK", "MASTER_ADDR", "WORLD_SIZE"))
-    is_told = program.runner is commands.Runner.TORCHRUN
-    is_asked = program.runner is commands.Runner.PLAIN or (program.is_nested and reads_ranks)
-    if not is_told and is_asked and "Master" not in roles:
+    has_torchrun = program.runner is commands.Runner.TORCHRUN
+    needs_rank = program.runner is commands.Runner.PLAIN or (program.is_nested and reads_ranks)
+    if not has_torchrun and needs_rank and "Master" not in roles:
         _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
         job_program.check_nodes(

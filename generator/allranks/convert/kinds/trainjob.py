@@ -285,8 +285,8 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     elif context.runtimes:
         own = list_some([f"{item.kind} {item.name}" for item in context.runtimes])
         why += f"; --runtime has {own}"
-    known = [*runtimes.BUILT_IN, *(item.name for item in context.runtimes)]
-    if near := misspelt_keys.nearest_word(name, known):
+    runtime_names = [*runtimes.BUILT_IN, *(item.name for item in context.runtimes)]
+    if near := misspelt_keys.nearest_word(name, runtime_names):
         raise InputError(why, path="spec.runtimeRef.name", hint=f"did you mean {near}?")
     raise InputError(
         why,

@@ -371,20 +371,20 @@ _ACTIONS = (
 
 def _check_words(here: FieldPath, policy: Mapping[str, Any]) -> None:
     """Refuse a policy whose event or action Volcano does not know."""
-    asked: list[tuple[FieldPath, Any, tuple[str, ...]]] = [
+    entries: list[tuple[FieldPath, Any, tuple[str, ...]]] = [
         (("events", index), event, _EVENTS)
         for index, event in enumerate(k8s.texts(policy.get("events")))
     ]
-    asked += [(("event",), policy.get("event"), _EVENTS)]
-    asked += [(("action",), policy.get("action"), _ACTIONS)]
-    for place, word, known in asked:
-        if isinstance(word, str) and word and word not in known:
-            near = misspelt_keys.nearest_word(word, known)
+    entries += [(("event",), policy.get("event"), _EVENTS)]
+    entries += [(("action",), policy.get("action"), _ACTIONS)]
+    for place, word, allowed in entries:
+        if isinstance(word, str) and word and word not in allowed:
+            near = misspelt_keys.nearest_word(word, allowed)
             kind = str(place[0]).removesuffix("s")
             raise InputError(
                 f"{word!r} is no {kind} of Volcano's policies, and it refuses the Job",
                 path=dotted((*here, *place)),
-                hint=f"did you mean {near}?" if near else f"write one of {', '.join(known)}",
+                hint=f"did you mean {near}?" if near else f"write one of {', '.join(allowed)}",
             )
 
 

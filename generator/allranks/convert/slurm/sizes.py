@@ -1,4 +1,7 @@
-"""The size of a Slurm job: nodes, tasks, GPUs, CPUs and memory, of all the ways to ask for them."""
+"""The size of a Slurm job: nodes, tasks, GPUs, CPUs and memory, of all the ways to ask for them.
+
+It is longer than most: each option may contradict another, and one class reads them all.
+"""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ def test_the_image_in_place_of_none_knows_the_gpus(kind: str, cuda: str) -> None
     assert f"cuda{cuda}" in tag
 
 
-@pytest.mark.parametrize(("request_", "is_said"), [("gpus:4", True), ("gpu:4", False)])
-def test_gpus_as_a_resource_is_said_to_be_taken_for_gpu(request_: str, *, is_said: bool) -> None:
+@pytest.mark.parametrize(("request_", "is_noted"), [("gpus:4", True), ("gpu:4", False)])
+def test_gpus_as_a_resource_is_said_to_be_taken_for_gpu(request_: str, *, is_noted: bool) -> None:
     """Slurm refuses it where the site has no resource of that name."""
     conversion = _convert(f"#SBATCH -N1 --gres={request_}", "srun python a.py")
     assert 4 == conversion.values["gpusPerNode"]
     whys = [verdict.why for verdict in conversion.verdicts if verdict.path == "--gres"]
-    assert any("gpus is taken for gpu" in why for why in whys) is is_said
+    assert any("gpus is taken for gpu" in why for why in whys) is is_noted

@@ -607,14 +607,14 @@ def _are_options_of_srun(reading: ScriptReading, names_of: Iterable[str]) -> boo
 
 def _is_printed(script: Script, names_of: frozenset[str]) -> bool:
     """Whether a line that only prints reads one of some variables, or one that is made of them."""
-    made: set[str] = set()
+    dependents_of_names: set[str] = set()
     for statement in script.statements:
         if not {name for name, _ in words.variables(script.slice(statement))} & names_of:
             continue
         if any(command.words and node_files.prints(command) for command in statement.commands):
             return True
-        made |= shell_text.set_by(statement) - names_of
-    return bool(made) and _is_printed(script, names_of | made)
+        dependents_of_names |= shell_text.set_by(statement) - names_of
+    return bool(dependents_of_names) and _is_printed(script, names_of | dependents_of_names)
 
 
 def _is_read_elsewhere(

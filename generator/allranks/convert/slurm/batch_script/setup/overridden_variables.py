@@ -93,8 +93,8 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
 
 def _is_size(name: str, code: str) -> bool:
     """Whether a launcher is given a variable, or one that is made of it, as a number of ranks."""
-    made = re.findall(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?\$\{{?{name}\b", code)
-    names = "|".join(dict.fromkeys((name, *made)))
+    dependents = re.findall(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?\$\{{?{name}\b", code)
+    names = "|".join(dict.fromkeys((name, *dependents)))
     return re.search(rf"{_SIZE}[= ]*[\"']?\$\{{?(?:{names})\b", code) is not None
 
 
