@@ -23,7 +23,7 @@ def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
     for verdict in verdicts:
         last = groups[-1] if groups else None
         if last is not None and _says_the_same(last, verdict):
-            keys = _above(last.keys, verdict.keys)
+            keys = common_path(last.keys, verdict.keys)
             groups[-1] = replace(last, path=dotted(keys), keys=keys)
         else:
             groups.append(verdict)
@@ -31,7 +31,7 @@ def grouped(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
-    above = _above(verdict.keys, other.keys)
+    above = common_path(verdict.keys, other.keys)
     # Within what the first stands in, and no higher.
     is_near = len(above) > 1 and len(above) in (len(verdict.keys), len(verdict.keys) - 1)
     is_near = is_near and len(other.keys) - len(above) <= 1 + (len(above) == len(verdict.keys))
@@ -39,8 +39,13 @@ def _says_the_same(verdict: Verdict, other: Verdict) -> bool:
     return is_near and words == (other.outcome, other.to, other.why)
 
 
-def _above(path: FieldPath, other: FieldPath) -> FieldPath:
-    """The path that both stand in."""
+def common_path(path: FieldPath, other: FieldPath) -> FieldPath:
+    """The path that two fields stand in.
+
+    Args:
+        path: that of the one.
+        other: that of the other.
+    """
     depth = next(
         (at for at, (a, b) in enumerate(zip(path, other, strict=False)) if a != b),
         min(len(path), len(other)),

@@ -9,7 +9,7 @@ import shlex
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert import original, registry
@@ -17,7 +17,7 @@ from allranks.convert.chart_values import trials
 from allranks.convert.documents.context import Context
 from allranks.convert.documents.document import documents_of
 from allranks.convert.kinds import experiment, optimizationjob, torchrun, torchx_dump
-from allranks.convert.reports import compare, value_comments
+from allranks.convert.reports import compare, losses, value_comments
 from allranks.convert.slurm import job as slurm
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
@@ -382,14 +382,21 @@ class PodComparison:
         name: its name.
         pods: how many pods its controller makes.
         differences: what differs, pods of one role after the other.
-        note: what is not compared; "" for nothing.
+        losses: what a conversion of the object loses, and the values do not have either.
+        notes: what is not compared, as sentences.
     """
 
     kind: str
     name: str
     pods: int
     differences: tuple[compare.Difference, ...]
-    note: str = ""
+    losses: tuple[losses.Loss, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the release runs what the object's controller runs, as far as is known here."""
+        return not self.differences and not self.losses
 
 
 _ORIGIN_LINE = re.compile(r"# Values.* made of (\S+) (\S+?)(?: \(.*:([0-9]+)\))?\.?$")
@@ -461,47 +468,83 @@ def check(
             )
         documents += documents_of(load.load_objects(data, source))
     document = _checked_job(values, paths, documents)
-    context = Context(documents=tuple(documents))
-    sources, job = Sources((values,)), document.data
-    if document.kind in _SEARCHES:
+    context = Context(documents=tuple(documents), namespace=namespace, entrypoint=entrypoint)
+    is_search, job = document.kind in _SEARCHES, document.data
+    if is_search:
         own_context = context.seen_from(document)
         job = trials.without_search(_SEARCHES[document.kind](job, own_context))
-        own = trials.as_job(load.load(files.read_text(values), values).data)
-        sources = Sources((values,), contents={values: dump.dump(own).encode()})
-    theirs = original.pods(job, [item.data for item in documents])
+    try:
+        theirs = original.pods(job, [item.data for item in documents])
+    except InputError as error:
+        raise InputError(
+            error.problem.message, source=document.where, hint=error.problem.hint
+        ) from error
     if theirs is None:
+        known_kinds = (kind for _, kind in original.ORIGINALS)
         raise InputError(
             f"the pods that are made of a kind {job.get('kind')} are not known here",
             path="kind",
             source=document.where,
-            hint="give one of " + ", ".join(sorted({kind for _, kind in original.ORIGINALS})),
+            hint="give one of " + ", ".join(sorted({*_SEARCHES, *known_kinds})),
         )
+    release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
+    namespace = namespace or document.namespace or "default"
+
+    def objects_of(own: Sources) -> list[Manifest]:
+        return _rendered(own, release, namespace, chart.helm)
+
+    own_values = load.load(files.read_text(values), values).data
+    sources = Sources((values,))
+    if is_search:
+        sources = _as_sources(values, trials.as_job(own_values))
+    objects = objects_of(sources)
+    differences = compare.differences(theirs, objects, entrypoint)
+    notes = [_OF_TRIAL] if is_search else []
+    try:
+        conversion = registry.convert_document(document, context)
+    except InputError as error:
+        reason = f"{error.problem.path}: {error.problem.message}".removeprefix(": ")
+        notes.append(f"what a conversion loses is not known: convert does not take it: {reason}")
+        differences += compare.setups("", text(own_values, "setup"))
+        return PodComparison(
+            document.kind, document.name, len(theirs), tuple(differences), notes=tuple(notes)
+        )
+    differences += compare.setups(text(conversion.values, "setup"), text(own_values, "setup"))
+    settings: frozenset[str] = frozenset()
+    if conversion.lost and conversion.values != own_values:
+        converted = trials.as_job(conversion.values) if is_search else conversion.values
+        settings = compare.changed_settings(objects_of(_as_sources(CONVERTED, converted)), objects)
+        if conversion.values.get("setup") != own_values.get("setup"):
+            settings |= {"setup"}
+    return PodComparison(
+        document.kind,
+        document.name,
+        len(theirs),
+        tuple(differences),
+        tuple(
+            losses.remaining(
+                conversion,
+                losses.Changes(own_values, settings),
+                {item.setting for item in differences},
+            )
+        ),
+        tuple(notes),
+    )
+
+
+def _rendered(sources: Sources, release: str, namespace: str, helm: str) -> list[Manifest]:
+    """The objects of a release."""
     from allranks.helm import binary
     from allranks.service import prepare, render
 
-    release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
-    namespace = namespace or document.namespace or "default"
     prepared = prepare.prepare(sources, release=release, namespace=namespace)
-    text = render.manifests(prepared, binary.find(chart.helm or None), release, namespace)
-    objects = [item for item in load.load_all(text) if isinstance(item, dict)]
-    differences = compare.differences(theirs, objects, entrypoint)
-    differences += compare.setups(_setup_of(document, context, entrypoint), _setup_in(values))
-    note = _OF_TRIAL if document.kind in _SEARCHES else ""
-    return PodComparison(document.kind, document.name, len(theirs), tuple(differences), note)
+    rendered = render.manifests(prepared, binary.find(helm or None), release, namespace)
+    return [item for item in load.load_all(rendered) if isinstance(item, dict)]
 
 
-def _setup_of(document: Document, context: Context, entrypoint: tuple[str, ...]) -> str:
-    """What of a job's command becomes setup; "" where it is not converted."""
-    try:
-        conversion = registry.convert_document(document, replace(context, entrypoint=entrypoint))
-    except InputError:
-        return ""
-    return text(conversion.values, "setup")
-
-
-def _setup_in(values: str) -> str:
-    """The setup of a values file."""
-    return text(load.load(files.read_text(values), values).data, "setup")
+def _as_sources(name: str, values: Mapping[str, Any]) -> Sources:
+    """Values as a file of a name."""
+    return Sources((name,), contents={name: dump.dump(values).encode()})
 
 
 def _checked_job(values: str, paths: tuple[str, ...], documents: list[Document]) -> Document:

@@ -266,6 +266,51 @@ def test_a_changed_value_is_a_difference(cli: Any) -> None:
     ) == (process.returncode, process.stdout.splitlines())
 
 
+NAMING = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: gpt}
+spec:
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: {containers: [
+      {name: l, image: "x:1", command: [mpirun, -x, ADDR=gpt-worker-0, ./a]}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: w, image: "x:1"}]}}}
+"""
+
+
+def test_what_convert_loses_is_said_where_the_pods_are_the_same(cli: Any) -> None:
+    """Unless a person has mended it in the values; --lossy takes it as it is."""
+    (cli.cwd / "job.yaml").write_text(NAMING, encoding="utf-8")
+    assert 3 == cli("convert", "job.yaml", "-o", "values.yaml").returncode
+    check = ("convert", "--check", "values.yaml", "job.yaml")
+    process = cli(*check)
+    loss, count = process.stdout.splitlines()
+    assert 3 == process.returncode
+    assert ".command[2]: not carried by convert: gpt-worker-0 is no name here" in loss
+    assert "MPIJob gpt, 3 pods: no difference, and 1 field not carried by convert" == count
+    assert 0 == cli(*check, "--lossy").returncode
+    report = json.loads(cli(*check, "--report", "json").stdout)
+    assert (False, [], 1) == (report["ok"], report["differences"], len(report["losses"]))
+    assert "\n\n- job.yaml:7: " in cli(*check, "--report", "md").stdout
+    values = (cli.cwd / "values.yaml").read_text(encoding="utf-8")
+    cli.write(values.replace("gpt-worker-0", "$(hostname)"))
+    process = cli(*check)
+    assert [" difference"] == [line[-11:] for line in process.stdout.splitlines()[1:]]
+    assert process.stdout.startswith("launcher: command: ")
+
+
+def test_an_object_that_convert_refuses_is_compared_all_the_same(cli: Any) -> None:
+    """What a conversion would lose is not known then, which is said."""
+    text = PLAIN.replace("[python, t.py]}", "[python, t.py], env: [{name: A, value: b}]}")
+    cli.write(text)
+    assert 0 == cli("convert", "values.yaml", "-o", "out.yaml").returncode
+    cli.write(text.replace("image: x:1", "image: x:{{ tag }}").replace('"x:1"', '"x:{{ tag }}"'))
+    process = cli("convert", "--check", "out.yaml", "values.yaml")
+    assert (
+        "note: what a conversion loses is not known: convert does not take it: " in process.stderr
+    )
+
+
 def test_another_setup_is_a_difference(cli: Any) -> None:
     """What stands before torchrun in a script is the setup of the values."""
     script = '["bash", "-c", "pip install a\\ntorchrun --nnodes=2 t.py"]'
@@ -318,7 +363,7 @@ spec:
   parameters:
   - {name: lr, parameterType: double, feasibleSpace: {min: "0.1", max: "0.9"}}
   trialTemplate:
-    primaryContainerName: main
+    primaryContainerName: pytorch
     trialParameters: [{name: rate, reference: lr}]
     trialSpec:
       apiVersion: kubeflow.org/v1
@@ -377,8 +422,10 @@ DIFFERENCES = {
     "plain": ["node: image"],
     # A trial has its index as a parameter, which a shell puts in.
     "shards": ["trial: env SHARD"],
-    # The set's label is not there.
-    "pretrain": ["node: env SET"],
+    # The set's label is not there, and its Jobs had a block for themselves.
+    "pretrain": ["node: affinity", "node: env SET", "node: nodeSelector"],
+    # The claims of its pods stayed when these were gone.
+    "ranks": ["node: mount /scratch"],
     # Volcano gives the priority to the gang.
     "gang": ["node: priorityClassName"],
 }

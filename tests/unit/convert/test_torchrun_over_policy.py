@@ -77,8 +77,8 @@ def test_a_range_of_nodes_in_the_command_wins(
 def test_the_ranks_of_a_range_are_compared_up_to_the_pods_that_there_were() -> None:
     """`--nnodes=3:5` of four pods trains with four."""
     pods = original.pods(_job(["--nnodes=3:5"], {"minReplicas": 2, "maxReplicas": 4})) or []
-    assert not list(compare._ranks("node", pods[0], 16))
-    assert list(compare._ranks("node", pods[0], 20))
+    assert not list(compare._ranks("node", [pods], {}, 16))
+    assert list(compare._ranks("node", [pods], {}, 20))
 
 
 def test_settings_of_the_rendezvous_in_the_command_replace_those_of_the_job() -> None:

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     default="",
     metavar="VALUES",
     help="Write nothing: compare the pods of this values file with those that the job's own "
-    "controller makes.",
+    "controller makes, and list what a conversion loses besides.",
 )
 @helm_option
 @click.option(
@@ -126,7 +126,9 @@ def convert_command(
     jobs helm renders. A TrainJob's runtime that no file has is read from the cluster, where there
     is a kubeconfig. A field is carried, changed (and why), or not carried (and why). Exit
     code 3 means that something is not carried; --lossy turns it into 0. Exit code 2 means that
-    there is no job, or one that cannot be converted: then nothing is written.
+    there is no job, or one that cannot be converted: then nothing is written. With --check, exit
+    code 3 means that a pod has something otherwise, or that a conversion of the job loses something
+    which VALUES do not have either.
 
     \b
     Example:
@@ -189,32 +191,35 @@ def _refuse_with_check(target: str, script_words: str) -> None:
 
 
 def _check(console: Console, check: PodComparison, report: str) -> bool:
-    """Show what differs; return whether nothing does."""
-    if check.note:
-        console.note(check.note)
+    """Show what differs and what is lost; return whether nothing is."""
+    for note in check.notes:
+        console.note(one_line(note))
     if report == "json":
         console.json(
             {
-                "ok": not check.differences,
+                "ok": check.is_same,
                 "kind": check.kind,
                 "name": check.name,
                 "pods": check.pods,
                 "differences": [item.as_dict() for item in check.differences],
+                "losses": [item.as_dict() for item in check.losses],
             }
         )
     elif report == "md":
         from allranks.convert.reports import conversion_report
 
-        console.text(clean(conversion_report.comparison(check.differences)))
+        console.text(clean(conversion_report.comparison(check.differences, check.losses)))
     else:
-        for item in check.differences:
+        for item in (*check.differences, *check.losses):
             console.text(one_line(str(item)))
         pods = plural(check.pods, "pod")
         count = (
             plural(len(check.differences), "difference") if check.differences else "no difference"
         )
+        if check.losses:
+            count += f", and {plural(len(check.losses), 'field')} not carried by convert"
         console.text(one_line(f"{check.kind} {check.name}, {pods}: {count}"))
-    return not check.differences
+    return check.is_same
 
 
 def _words(text: str, option: str) -> tuple[str, ...]:

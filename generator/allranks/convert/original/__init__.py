@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.documents import namespaces
-from allranks.k8s.fields import items, mapping
+from allranks.convert.original import templates
+from allranks.k8s.fields import items, mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,7 +72,7 @@ class OriginalPod:
         return self.with_spec({**self.spec, "containers": containers})
 
     def _is_main(self, container: Mapping[str, Any]) -> bool:
-        return container.get("name") == self.container
+        return text(container, "name") == self.container
 
 
 # The module of each kind, by API group and kind: "module:function".
@@ -115,6 +116,9 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
 
     Returns:
         None where nobody here knows what its controller makes.
+
+    Raises:
+        InputError: they are more than values may have.
     """
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     name = ORIGINALS.get((group, str(manifest.get("kind"))))
@@ -128,4 +132,5 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         result = make(manifest, namespaces.nearest_first(others, namespaces.of(manifest)))
     else:
         result = make(manifest)
+    templates.check_count(len(result or ()))
     return result

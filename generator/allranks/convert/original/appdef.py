@@ -12,7 +12,8 @@ from allranks.convert.chart_values.trials import number
 from allranks.convert.documents import appdef_names
 from allranks.convert.kinds import appdef
 from allranks.convert.original import OriginalPod
-from allranks.k8s.fields import count, items, mapping, text, texts
+from allranks.convert.original.templates import pod_count
+from allranks.k8s.fields import items, mapping, text, texts
 
 if TYPE_CHECKING:
     from allranks.convert.documents.document import Manifest
@@ -26,19 +27,27 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     Args:
         manifest: the object.
     """
+    roles = (
+        (role, pod_count(role.get("num_replicas", 1)), _template(role, manifest))
+        for role in items(manifest, "roles")
+    )
     return [
         OriginalPod(
             f"{text(role, 'name')}-{index}",
             names.ROLE_NODE,
             index,
-            {"spec": _spec(role, appdef_names.name_of(manifest))},
+            template,
             text(role, "name"),
             env={"JOB_COMPLETION_INDEX": str(index)},
-            world=count(role.get("num_replicas", 1)),
+            world=number_of_pods,
         )
-        for role in items(manifest, "roles")
-        for index in range(count(role.get("num_replicas", 1)))
+        for role, number_of_pods, template in roles
+        for index in range(number_of_pods)
     ]
+
+
+def _template(role: Manifest, manifest: Manifest) -> Manifest:
+    return {"spec": _spec(role, appdef_names.name_of(manifest))}
 
 
 def _spec(role: Manifest, name: str) -> Manifest:

@@ -28,16 +28,14 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
         if isinstance(value, dict)
     ]
     specs = mapping(manifest, "spec", "replicaSpecs")
-    return [
-        OriginalPod(
-            f"{name}-edljob-{role}-{index}",
-            role,
-            index,
-            _scheduled(_with(template, variables), mapping(specs, role)),
-            main(template, "main"),
-        )
+    roles = (
+        (role, number, _scheduled(_with(template, variables), mapping(specs, role)))
         for role, number, template in replica_specs(manifest, "replicaSpecs")
         if role != names.EDL_MASTER
+    )
+    return [
+        OriginalPod(f"{name}-edljob-{role}-{index}", role, index, template, main(template, "main"))
+        for role, number, template in roles
         for index in range(_number(manifest, role, number))
     ]
 

@@ -12,9 +12,11 @@ from allranks.convert.jobs.mpi_hosts import HOSTFILE
 from allranks.convert.kinds import mpi_v1alpha1
 from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
+    check_count,
     main,
     name_of,
     namespace_of,
+    pod_count,
     pod_template,
     replica_specs,
 )
@@ -88,6 +90,7 @@ _KEY = "mpiReplicaSpecs"
 def _of_one_template(manifest: Manifest) -> list[OriginalPod]:
     """The pods of v1alpha1, whose workers sleep with the amounts of its template."""
     name, own = name_of(manifest), mpi_v1alpha1.allocation(Fields(manifest))
+    check_count(own.workers)
     slots = count(mapping(manifest.get("spec")).get("slotsPerWorker", own.slots))
     launcher, worker = pod_template(manifest.get("spec")), pod_template(manifest.get("spec"))
     launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
@@ -121,7 +124,7 @@ def pods_of_seed(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     name, spec = name_of(manifest), mapping(manifest.get("spec"))
-    workers = count(spec.get("numWorkers"))
+    workers = pod_count(spec.get("numWorkers"))
     launcher, worker = pod_template(spec, "launcherTemplate"), pod_template(spec, "workerTemplate")
     launcher["spec"]["serviceAccountName"] = f"{name}-launcher"
     lines = "".join(f"{name}-worker-{index} slots=1\n" for index in range(workers))

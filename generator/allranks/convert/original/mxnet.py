@@ -8,8 +8,8 @@ from allranks.convert.original import OriginalPod
 from allranks.convert.original.templates import (
     main,
     name_of,
+    pod_count,
     pod_template,
-    replica_count,
     replica_specs,
 )
 from allranks.k8s.fields import count, items, mapping, text
@@ -43,7 +43,7 @@ def pods_of_list(manifest: Manifest) -> list[OriginalPod]:
         if item.get("mxReplicaType") == "SCHEDULER"
     ]
     replicas = [
-        (str(item.get("mxReplicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
+        (str(item.get("mxReplicaType")), pod_count(item.get("replicas", 1)), pod_template(item))
         for item in replica_specs
     ]
     scheduler = text(manifest, "spec", "schedulerName")
@@ -59,7 +59,7 @@ def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     replicas = [
-        (str(item.get("replicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
+        (str(item.get("replicaType")), pod_count(item.get("replicas", 1)), pod_template(item))
         for item in items(manifest.get("spec"))
     ]
     return _pods(manifest, replicas, _PORT)

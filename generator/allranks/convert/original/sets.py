@@ -14,19 +14,21 @@ What is relied on, each read in its project's repository on GitHub:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert.kinds import volcano_flags
-from allranks.convert.original import OriginalPod
+from allranks.convert.kinds import jobset as jobset_kind
+from allranks.convert.kinds import leaderworkerset, volcano_flags
+from allranks.convert.original import OriginalPod, exclusive_topology
 from allranks.convert.original.templates import (
+    check_count,
     main,
     name_of,
     namespace_of,
+    pod_count,
     pod_spec,
     pod_template,
-    replica_count,
 )
 from allranks.convert.pods import first_pods, podsets
 from allranks.convert.programs import commands
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
     from allranks.convert.documents.document import Manifest
 
+_JOB_KEY = "jobset.sigs.k8s.io/job-key"
+_LABELLED_NODES = "alpha.jobset.sigs.k8s.io/node-selector"
+_GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 _INDEX = "JOB_COMPLETION_INDEX"
 _ROLES = ("chief", "ps", "worker", "evaluator", "scheduler", "server")
 _PYTORCH_PORT = "23456"
@@ -67,10 +72,29 @@ def pods_of_jobset(manifest: Manifest) -> list[OriginalPod]:
             continue
         spec = _with_claims(mapping(job, "template", "spec"), claims)
         for replica in range(_number(job, 1, "replicas")):
+            check_count(len(result))
             stem = f"{name}-{text(job, 'name')}-{replica}"
             # Its webhook has its Jobs be Indexed where they say no mode.
-            result += _of_job({"completionMode": "Indexed", **spec}, stem, text(job, "name"))
+            own = _of_job({"completionMode": "Indexed", **spec}, stem, text(job, "name"))
+            domain = _own_domain(manifest, job)
+            result += (
+                exclusive_topology.placed(own, domain, _JOB_KEY, {"namespaceSelector": {}})
+                if domain
+                else own
+            )
     return [replace(pod, claims=tuple(claims.values())) for pod in _ranked(result)]
+
+
+def _own_domain(jobset: Manifest, job: Manifest) -> str:
+    """The label of the domains of which each Job has one for itself; "" for none.
+
+    Its webhook leaves the pods alone where nodes are labelled for its Jobs beforehand.
+    """
+    owners = (mapping(job, "template"), jobset)
+    annotations = [mapping(owner, "metadata", "annotations") for owner in owners]
+    if any(_LABELLED_NODES in own for own in annotations):
+        return ""
+    return next((domain for own in annotations if (domain := text(own, jobset_kind.EXCLUSIVE))), "")
 
 
 def _with_claims(spec: Mapping[str, Any], claims: Mapping[str, str]) -> dict[str, Any]:
@@ -106,17 +130,25 @@ def pods_of_statefulset(manifest: Manifest) -> list[OriginalPod]:
     Args:
         manifest: the object.
     """
-    template = pod_template(mapping(manifest, "spec"))
-    spec = template["spec"]
-    for claim in items(manifest, "spec", "volumeClaimTemplates"):
-        volume = {
-            "name": text(claim, "metadata", "name"),
-            "ephemeral": {"volumeClaimTemplate": {"spec": mapping(claim, "spec")}},
-        }
-        spec["volumes"] = [*items(spec, "volumes"), volume]
+    name, template = name_of(manifest), pod_template(mapping(manifest, "spec"))
+    _claim(template["spec"], items(manifest, "spec", "volumeClaimTemplates"), name)
     replicas = _number(manifest, 1, "spec", "replicas")
-    name = name_of(manifest)
-    return _ranked([_pod(f"{name}-{index}", "", index, template, {}) for index in range(replicas)])
+    trainer = _trainer(template)
+    return _ranked(
+        [OriginalPod(f"{name}-{index}", "", index, template, trainer) for index in range(replicas)]
+    )
+
+
+def _claim(spec: dict[str, Any], templates: list[Manifest], name: str) -> None:
+    """Have a pod mount the claims that each pod of a StatefulSet has, and keeps when it is gone."""
+    for claim in templates:
+        volume = text(claim, "metadata", "name")
+        # N is the number of the pod: so the pods are alike.
+        reference = {"claimName": f"{volume}-{name}-N"}
+        spec["volumes"] = [
+            *(own for own in items(spec, "volumes") if text(own, "name") != volume),
+            {"name": volume, "persistentVolumeClaim": reference},
+        ]
 
 
 def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
@@ -130,6 +162,11 @@ def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
     size = _number(group, 1, "size")
     worker = pod_template(group, "workerTemplate")
     leader = pod_template(group, "leaderTemplate") if "leaderTemplate" in group else worker
+    own_claims = items(group, "volumeClaimTemplates")
+    _claim(leader["spec"], own_claims, name)
+    if worker is not leader:
+        _claim(worker["spec"], own_claims, f"{name}-0")
+    leads, works = _trainer(leader), _trainer(worker)
     result = []
     for index in range(size):
         env = {
@@ -138,7 +175,10 @@ def pods_of_leaderworkerset(manifest: Manifest) -> list[OriginalPod]:
             "LWS_WORKER_INDEX": str(index),
         }
         stem = f"{name}-0-{index}" if index else f"{name}-0"
-        result.append(_pod(stem, "", index, worker if index else leader, env))
+        template, trainer = (worker, works) if index else (leader, leads)
+        result.append(OriginalPod(stem, "", index, template, trainer, env=env))
+    if domain := text(manifest, "metadata", "annotations", leaderworkerset.EXCLUSIVE):
+        result = list(exclusive_topology.placed(result, domain, _GROUP_KEY, {}))
     return _ranked(result)
 
 
@@ -169,20 +209,45 @@ def pods_of_volcano(manifest: Manifest) -> list[OriginalPod]:
         template = pod_template(task)
         template["spec"].setdefault("schedulerName", scheduler)
         _mount(template["spec"], claims)
+        own, trainer = _of_pytorch(manifest, text(task, "name")), _trainer(template)
         for index in range(_number(task, 1, "replicas")):
             env: dict[str, str] = {}
             if "env" in plugins:
                 env |= {"VK_TASK_INDEX": str(index), "VC_TASK_INDEX": str(index)}
-            if "pytorch" in plugins:
-                env |= _of_pytorch(manifest, text(task, "name"), index)
+            rank = {} if own.first is None else {"RANK": str(own.first and own.first + index)}
+            env |= {**own.variables, **rank}
             task_name = role_of_task.get(text(task, "name"), text(task, "name"))
-            pod = _pod(f"{name}-{task_name}-{index}", task_name, index, template, env)
-            result.append(replace(pod, claims=tuple(own_claims.values())))
+            result.append(
+                OriginalPod(
+                    f"{name}-{task_name}-{index}",
+                    task_name,
+                    index,
+                    template,
+                    trainer,
+                    env=env,
+                    claims=tuple(own_claims.values()),
+                )
+            )
     return _ranked(result)
 
 
-def _of_pytorch(manifest: Manifest, task: str, index: int) -> dict[str, str]:
-    """The variables of a pod that the plugin pytorch of a Volcano Job sets."""
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    """What the plugin pytorch of a Volcano Job sets in the pods of a task.
+
+    Attributes:
+        variables: those of all of its pods.
+        first: the rank of its first pod; None where they have none.
+    """
+
+    variables: Mapping[str, str]
+    first: int | None = None
+
+
+def _of_pytorch(manifest: Manifest, task: str) -> _Plugin:
+    """What the plugin pytorch sets in a task's pods; nothing where the job does not have it."""
+    if "pytorch" not in mapping(manifest, "spec", "plugins"):
+        return _Plugin({})
     words = texts(mapping(manifest, "spec", "plugins").get("pytorch"))
     flags = volcano_flags.read("pytorch", words).values
     master, worker = flags.get("master", "master"), flags.get("worker", "worker")
@@ -191,15 +256,14 @@ def _of_pytorch(manifest: Manifest, task: str, index: int) -> dict[str, str]:
         for other in items(manifest, "spec", "tasks")
     }
     if master not in replicas:
-        return {}
+        return _Plugin({})
     name = name_of(manifest)
-    rank = str(index + 1) if task == worker else "0" if task == master else ""
-    return {
+    variables = {
         "MASTER_ADDR": f"{name}-{master}-0.{name}",
         "MASTER_PORT": flags.get("port", _PYTORCH_PORT),
         "WORLD_SIZE": str(sum(replicas.get(role, 0) for role in {master, worker})),
-        **({"RANK": rank} if rank else {}),
     }
+    return _Plugin(variables, 1 if task == worker else 0 if task == master else None)
 
 
 def pods_of_hyperpod(manifest: Manifest) -> list[OriginalPod]:
@@ -211,9 +275,10 @@ def pods_of_hyperpod(manifest: Manifest) -> list[OriginalPod]:
     result: list[OriginalPod] = []
     for replica in items(manifest, "spec", "replicaSpecs"):
         template = pod_template(replica)
+        trainer = _trainer(template)
         for index in range(_number(replica, 1, "replicas")):
             stem = f"{name_of(manifest)}-{text(replica, 'name')}-{index}"
-            result.append(_pod(stem, "", index, template, {}))
+            result.append(OriginalPod(stem, "", index, template, trainer))
     return _ranked(result)
 
 
@@ -222,24 +287,35 @@ def _of_job(spec: Mapping[str, Any], stem: str, role: str) -> list[OriginalPod]:
     count = _number(spec, _number(spec, 1, "parallelism"), "completions")
     indexed = spec.get("completionMode") == "Indexed"
     template = pod_template(spec)
+    trainer = _trainer(template)
     return [
-        _pod(f"{stem}-{index}", role, index, template, {_INDEX: str(index)} if indexed else {})
+        OriginalPod(
+            f"{stem}-{index}",
+            role,
+            index,
+            template,
+            trainer,
+            env={_INDEX: str(index)} if indexed else {},
+        )
         for index in range(count)
     ]
 
 
-def _pod(
-    name: str, role: str, index: int, template: Mapping[str, Any], env: dict[str, str]
-) -> OriginalPod:
+def _trainer(template: Mapping[str, Any]) -> str:
+    """The name of the container of a template that trains."""
     containers = items(template, "spec", "containers")
     own = containers[podsets.main_container(template)] if containers else {}
-    container = main(template, text(own, "name"))
-    return OriginalPod(name, role, index, template, container, env=env)
+    return main(template, text(own, "name"))
 
 
 def _ranked(pods: list[OriginalPod]) -> list[OriginalPod]:
     """Pods with the role that each has here: by what runs, or by what their set is called."""
-    starts = [_runs_mpi(pod) for pod in pods]
+    by_template: dict[tuple[int, str], bool] = {}  # the pods of a set share theirs
+    for pod in pods:
+        key = (id(pod.template), pod.container)
+        if key not in by_template:
+            by_template[key] = _runs_mpi(pod)
+    starts = [by_template[id(pod.template), pod.container] for pod in pods]
     if len(pods) > 1 and all(starts) and (split_pods := _by_part(pods)):
         return _ranked(split_pods)
     result = []
@@ -284,4 +360,4 @@ def _mount(spec: dict[str, Any], claims: list[tuple[str, str]]) -> None:
 
 def _number(value: Any, default: int, *path: str) -> int:
     amount = at(value, *path)
-    return default if amount is None else replica_count(amount)
+    return default if amount is None else pod_count(amount)

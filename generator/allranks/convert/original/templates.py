@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.errors import InputError
 from allranks.k8s.fields import REPLICAS_MAX, count, digits, items, mapping, text
 from allranks.values.merge import copy
 
@@ -32,15 +33,55 @@ def replica_specs(manifest: Manifest, key: str) -> Iterator[tuple[str, int, dict
     """
     for role, spec in mapping(mapping(manifest.get("spec")).get(key)).items():
         replicas = mapping(spec).get("replicas")
-        yield str(role), 1 if replicas is None else replica_count(replicas), pod_template(spec)
+        yield str(role), 1 if replicas is None else pod_count(replicas), pod_template(spec)
 
 
 def replica_count(value: Any) -> int:
     """A number of pods, also where it is text, as converters read it; 0 where it is none."""
+    number = _whole(value)
+    return number if number <= REPLICAS_MAX else 0
+
+
+def _whole(value: Any) -> int:
+    """A whole number that may be text; 0 where it is none."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    number = count(value) or digits(value) or 0
-    return number if number <= REPLICAS_MAX else 0
+    return count(value) or digits(value) or 0
+
+
+# As many pods as the values of a run may have.
+PODS_MAX = 100_000
+
+
+def pod_count(value: Any) -> int:
+    """A number of pods that are all made here.
+
+    Args:
+        value: the number, as `replica_count` reads it.
+
+    Raises:
+        InputError: they are more than values may have.
+    """
+    number = _whole(value)
+    check_count(number)
+    return number
+
+
+def check_count(number: int) -> None:
+    """Refuse pods of which no values can have as many.
+
+    Args:
+        number: how many there are.
+
+    Raises:
+        InputError: they are too many.
+    """
+    if number > PODS_MAX:
+        raise InputError(
+            f"{number} pods are more than values may have, {PODS_MAX}: there is nothing to "
+            "compare them with",
+            hint="correct the number",
+        )
 
 
 def pod_template(owner: Any, key: str = "template") -> dict[str, Any]:

@@ -6,15 +6,17 @@ TF_CONFIG is what pkg/controller.v1/tensorflow/tensorflow.go makes.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.original import OriginalPod
+from allranks.convert.original import OriginalPod, templates
 from allranks.convert.original.templates import (
     main,
     name_of,
     namespace_of,
+    pod_count,
     pod_template,
-    replica_count,
     replica_specs,
 )
 from allranks.k8s.fields import items
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from allranks.convert.documents.document import Manifest
 
 _PORT = 2222
+_CONFIG = "TF_CONFIG"
 _ROLES = {"master": "chief", "eval": "evaluator"}
 
 
@@ -42,7 +45,7 @@ def pods_of_bare_list(manifest: Manifest) -> list[OriginalPod]:
         manifest: the object.
     """
     replicas = [
-        (str(item.get("replicaType")), replica_count(item.get("replicas", 1)), pod_template(item))
+        (str(item.get("replicaType")), pod_count(item.get("replicas", 1)), pod_template(item))
         for item in items(manifest.get("spec"))
     ]
     return _pods(manifest, replicas)
@@ -58,20 +61,37 @@ def _pods(manifest: Manifest, replicas: list[tuple[str, int, dict[str, Any]]]) -
         if role.lower() not in ("evaluator", "eval")
     }
     alone = {role.lower() for role, _, _ in replicas} <= {"master", "chief"}
-    result = []
-    for role, number, template in replicas:
-        kind = role.lower()
-        for index in range(number):
-            task = {"type": kind, "index": index}
-            config = {"cluster": cluster, "task": task, "environment": "cloud"}
-            result.append(
-                OriginalPod(
-                    f"{name}-{kind}-{index}",
-                    "worker" if alone else _ROLES.get(kind, kind),
-                    index,
-                    template,
-                    main(template, "tensorflow"),
-                    env={"TF_CONFIG": json.dumps(config)},
-                )
-            )
-    return result
+    templates.check_count(sum(number for _, number, _ in replicas))
+    return [
+        OriginalPod(
+            f"{name}-{role.lower()}-{index}",
+            "worker" if alone else _ROLES.get(role.lower(), role.lower()),
+            index,
+            template,
+            main(template, "tensorflow"),
+            env=_Environment(cluster, role.lower(), index),
+        )
+        for role, number, template in replicas
+        for index in range(number)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Environment(Mapping[str, str]):
+    """TF_CONFIG, written where it is read: each pod's has the names of all pods."""
+
+    cluster: Mapping[str, list[str]]
+    kind: str
+    index: int
+
+    def __getitem__(self, name: str) -> str:
+        if name != _CONFIG:
+            raise KeyError(name)
+        task = {"type": self.kind, "index": self.index}
+        return json.dumps({"cluster": self.cluster, "task": task, "environment": "cloud"})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((_CONFIG,))
+
+    def __len__(self) -> int:
+        return 1

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import main, name_of, replica_count
+from allranks.convert.original.templates import check_count, main, name_of, replica_count
 from allranks.k8s.fields import count, items, mapping, text, texts
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     total, shape = replica_count(spec.get("numGPUs")), count(queue, "nodeResources", "gpus")
     nodes = replica_count(spec.get("numNodes") or spec.get("workers"))
     nodes = nodes or (math.ceil(total / shape) if shape else 0) or 1
+    check_count(nodes)
     image = spec.get("image") or queue.get("image")
     container: dict[str, Any] = {key: trainer[key] for key in _OF_QUEUE if trainer.get(key)}
     container |= {"name": "trainer", "command": _command(spec)}
@@ -48,11 +49,9 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     if gpus:
         resources.setdefault("limits", {})[_GPU] = gpus
     container["resources"] = resources
+    template = {"spec": {"containers": [container]}}
     return [
-        OriginalPod(
-            f"{name}-{index}", "node", index, {"spec": {"containers": [container]}}, "trainer"
-        )
-        for index in range(nodes)
+        OriginalPod(f"{name}-{index}", "node", index, template, "trainer") for index in range(nodes)
     ]
 
 

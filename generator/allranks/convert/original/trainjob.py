@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert.kinds import runtimes
 from allranks.convert.original import OriginalPod
-from allranks.convert.original.templates import name_of, pod_template
+from allranks.convert.original.templates import check_count, name_of, pod_template
 from allranks.k8s import quantity
 from allranks.k8s.fields import items, mapping, number, text
 from allranks.values.merge import copy
@@ -43,6 +43,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     name, trainer = name_of(manifest), mapping(manifest, "spec", "trainer")
     policy = mapping(runtime, "mlPolicy")
     nodes = number(trainer, "numNodes") or number(policy, "numNodes") or 1
+    check_count(nodes)
     option = mapping(policy, "torch").get("numProcPerNode") or "auto"
     processes = str(trainer.get("numProcPerNode") or option)
     is_mpi = "mpi" in policy
@@ -65,13 +66,14 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
         env |= {"PET_MASTER_ADDR": first, "PET_MASTER_PORT": _PORT}
     ranks = int(processes) if processes.isdigit() else 0
+    own_main = _main(worker["spec"])
     result = [
         OriginalPod(
             f"{name}-{node}-0-{index}",
             "worker",
             index,
             worker,
-            _main(worker["spec"]),
+            own_main,
             env={**env, "PET_NODE_RANK": str(index)} if env else {},
             world=nodes * (ranks or 1),
             ranks=ranks,

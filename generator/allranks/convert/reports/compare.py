@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
 from allranks.convert.jobs import mpi_agents, mpi_hosts, outside_variables
-from allranks.convert.pods import container_names
-from allranks.convert.pods.image_names import pull_policy
+from allranks.convert.pods import container_names, containers
 from allranks.convert.pods.pod_template import is_of_person
 from allranks.convert.pods.pod_values import TRAINER, is_set_by_job
 from allranks.convert.programs import (
@@ -27,42 +26,22 @@ from allranks.convert.programs import (
     shell,
     shell_arguments,
 )
-from allranks.errors import InputError
+from allranks.convert.reports.pod_facets import container_of, gpus, of_both, of_pod
 from allranks.humanize import list_some
-from allranks.k8s import quantity
 from allranks.k8s.fields import as_text, count, items, mapping, text, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from allranks.convert import original
     from allranks.k8s.manifest import Manifest
 
 _NONE = "nothing"
-# What the pods of ours have for themselves.
-_OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
-_OUR_ENV = re.compile(
-    r"ALLRANKS_.*|PET_.*|OMPI_.*|I_MPI_.*|HYDRA_.*|PRTE_.*|PMIX_.*|UCX_.*|TORCH_.*|PYTHONUNBUFFERED"
-    r"|WANDB_(?:RUN_ID|RESUME|RUN_GROUP|NAME)|MLFLOW_RUN_NAME"
-    r"|K_MPI_JOB_ROLE|TF_CONFIG|DMLC_.*|MASTER_.*|RANK|WORLD_SIZE|NVIDIA_VISIBLE_DEVICES"
-    r"|NVIDIA_DRIVER_CAPABILITIES|JOB_COMPLETION_INDEX|LOCAL_RANK|MPI_.*"
-)
 # The key of mpirun's list of hosts in the mpi chart's ConfigMap.
 _HOSTFILE_KEY = "hostfile"
 # The first word of a pod of the elastic chart: how it is started.
 _STARTERS = ("follow", "exec", "elastic_worker")
 _ALIKE = {names.ROLE_NODE, names.ROLE_TRIAL}
-_GRACE = 30  # seconds; Kubernetes' own
-_SCHEDULER = "default-scheduler"
-_OF_POD = (
-    *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostIPC", "hostPID"),
-    *("priorityClassName", "runtimeClassName", "hostNetwork", "imagePullSecrets", "hostAliases"),
-    *("dnsConfig", "shareProcessNamespace", "nodeName", "resourceClaims", "preemptionPolicy"),
-)
-_OF_CONTAINER = (
-    *("livenessProbe", "startupProbe", "lifecycle", "workingDir", "envFrom", "volumeDevices"),
-    *("stdin", "tty"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +79,6 @@ class Difference:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Amount:
-    """An amount, which is the same however it is written: ``1Gi``, ``1024Mi``."""
-
-    number: float
-    text: str = field(compare=False)
-
-    def __str__(self) -> str:
-        return self.text
-
-
 def differences(
     originals: Sequence[original.OriginalPod],
     objects: Iterable[Manifest],
@@ -131,7 +99,9 @@ def differences(
         role: (number, {**own, "spec": _with_own_claims(mapping(own, "spec"), claims)}, world)
         for role, (number, own, world) in _by_role(objects).items()
     }
-    originals = [pod.with_spec(_with_own_claims(pod.spec, pod.claims)) for pod in originals]
+    originals = _each_kind(
+        originals, lambda pod: pod.with_spec(_with_own_claims(pod.spec, pod.claims))
+    )
     theirs: dict[str, list[original.OriginalPod]] = {}
     # Where all pods of the release are alike, so are these, whatever they were called.
     is_single = set(ours) <= _ALIKE or len({pod.role for pod in originals}) == 1
@@ -146,9 +116,10 @@ def differences(
             result.append(Difference(role, "pods", str(len(pods)), str(number)))
         if not pods or not number:
             continue
-        result += _ranks(role, pods[0], world)
+        kinds = _kinds(pods)
+        result += _ranks(role, kinds, template, world)
         result += _ranks_here_alone(role, pods, world)
-        result += _of_pods(role, pods, template)
+        result += _of_pods(role, kinds, template)
     return [*result, *_hostfiles(originals, objects)]
 
 
@@ -162,6 +133,36 @@ def setups(theirs: str, ours: str) -> list[Difference]:
     pair = [setup.strip() for setup in (theirs, ours)]
     shown = [commands.as_shell([setup]) if setup else _NONE for setup in pair]
     return [] if pair[0] == pair[1] else [Difference("", "setup", *shown)]
+
+
+def changed_settings(before: Iterable[Manifest], after: Iterable[Manifest]) -> frozenset[str]:
+    """The settings in which the pods of two releases are not the same.
+
+    Args:
+        before: the rendered manifests of the one.
+        after: those of the other.
+    """
+    old, new = _by_role(before), _by_role(after)
+    result: set[str] = set()
+    for role in {**old, **new}:
+        one, other = (_settings_of(roles[role]) if role in roles else {} for roles in (old, new))
+        result |= {key for key in {**one, **other} if one.get(key) != other.get(key)}
+    return frozenset(result)
+
+
+def _settings_of(pods: tuple[int, Mapping[str, Any], int]) -> dict[str, Any]:
+    """All that a role of a release has, by its setting."""
+    number, template, world = pods
+    container = _main_of(template)
+    settings = of_pod(mapping(template, "spec"), TRAINER)
+    settings |= {
+        f"{kind} {key}": value
+        for kind in ("label", "annotation")
+        for key, value in mapping(template, "metadata", f"{kind}s").items()
+    }
+    settings["command"] = [*_words(container), *_exports(texts(container.get("args")))]
+    nodes = _plain_env(container).get(names.ENV_NODES)
+    return {**settings, "pods": number, "ranks of a training": world, _NODES: nodes}
 
 
 def _hostfiles(
@@ -182,19 +183,49 @@ def _slots(lines: str) -> str:
     return ", ".join(re.sub(r"^[^\s:]+", "HOST", line) for line in lines.splitlines() if line)
 
 
-def _of_pods(
-    role: str, pods: Sequence[original.OriginalPod], template: Mapping[str, Any]
-) -> Iterator[Difference]:
-    """What pods of a role have otherwise, and which of them where they are not all alike."""
+def _kinds(pods: Iterable[original.OriginalPod]) -> list[list[original.OriginalPod]]:
+    """Pods by their templates: those that are alike are looked at once."""
+    texts_of: dict[int, str] = {}  # the pods of a role share their template
     kinds: dict[str, list[original.OriginalPod]] = {}
     for pod in pods:
-        kinds.setdefault(repr(pod.template), []).append(pod)
+        key = id(pod.template)
+        if key not in texts_of:
+            texts_of[key] = repr(pod.template)
+        kinds.setdefault(texts_of[key], []).append(pod)
+    return list(kinds.values())
+
+
+def _each_kind(
+    pods: Iterable[original.OriginalPod],
+    change: Callable[[original.OriginalPod], original.OriginalPod],
+) -> list[original.OriginalPod]:
+    """Pods with a change of their template, made once of those that share theirs.
+
+    Args:
+        pods: the pods.
+        change: gives a pod another template, by its own, its role and its claims.
+    """
+    templates: dict[tuple[int, str, tuple[str, ...]], Mapping[str, Any]] = {}
+    result = []
+    for pod in pods:
+        key = (id(pod.template), pod.role, pod.claims)
+        if key not in templates:
+            templates[key] = change(pod).template
+        result.append(replace(pod, template=templates[key]))
+    return result
+
+
+def _of_pods(
+    role: str, kinds: Sequence[Sequence[original.OriginalPod]], template: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """What pods of a role have otherwise, and which of them where they are not all alike."""
     names_of: dict[Difference, list[str]] = {}
-    for alike in kinds.values():
+    for alike in kinds:
         for difference in dict.fromkeys(_of_templates(role, alike[0], template)):
             names_of.setdefault(difference, []).extend(pod.name for pod in alike)
+    total = sum(map(len, kinds))
     for difference, own in names_of.items():
-        yield difference if len(own) == len(pods) else replace(difference, pods=list_some(own, 1))
+        yield difference if len(own) == total else replace(difference, pods=list_some(own, 1))
 
 
 def _with_entrypoint(
@@ -202,12 +233,13 @@ def _with_entrypoint(
 ) -> list[original.OriginalPod]:
     """Pods whose containers that train have a command; the workers of an MPI job have sshd's."""
     has_launcher = any(pod.role == names.ROLE_LAUNCHER for pod in pods)
-    return [
-        pod
-        if pod.main.get("command") or (has_launcher and pod.role != names.ROLE_LAUNCHER)
-        else pod.with_main(command=list(entrypoint))
-        for pod in pods
-    ]
+
+    def started(pod: original.OriginalPod) -> original.OriginalPod:
+        is_sshd = has_launcher and pod.role != names.ROLE_LAUNCHER
+        has_command = bool(pod.main.get("command"))
+        return pod if has_command or is_sshd else pod.with_main(command=list(entrypoint))
+
+    return _each_kind(pods, started)
 
 
 _CLAIM = "PersistentVolumeClaim"
@@ -226,17 +258,77 @@ def _with_own_claims(spec: Mapping[str, Any], claims: Collection[str]) -> Mappin
     return {**spec, "volumes": volumes}
 
 
-def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Difference]:
-    """The number of processes, where both sides say it."""
-    container = _container(pod.spec, pod.container)
+def _ranks(
+    role: str,
+    kinds: Sequence[Sequence[original.OriginalPod]],
+    template: Mapping[str, Any],
+    world: int,
+) -> Iterator[Difference]:
+    """The number of processes, and of nodes where one side has a range; where both say it."""
+    shares = [_ranks_of(pods[0]) for pods in kinds]
+    first, pods = shares[0], sum(map(len, kinds))
+    ends = references.ends(_plain_env(_main_of(template)).get(names.ENV_NODES, ""))
+    least, most = (int(end) if end.isdigit() else 0 for end in ends)
+    if least < most and _has_fixed_nodes(kinds[0][0]):
+        yield Difference(role, _NODES, str(pods), _range(least, most))
+    if first is None or not world or None in shares:
+        return
+    total = first.nodes * first.per_pod
+    if first.nodes == pods:  # each has its own
+        total = sum(
+            share.per_pod * len(alike)
+            for share, alike in zip(shares, kinds, strict=True)
+            if share is not None
+        )
+    if total and total != world:
+        yield Difference(role, "ranks of a training", str(total), str(world))
+    has_range = least < most or first.least < first.nodes
+    if has_range and first.least and least and first.least != least:
+        theirs, ours = _range(first.least, first.nodes), _range(least, most)
+        yield Difference(role, _NODES, theirs, ours)
+
+
+_NODES = "nodes of a training"
+
+
+def _has_fixed_nodes(pod: original.OriginalPod) -> bool:
+    """Whether neither a torchrun nor a controller of an original pod says a range of nodes."""
+    variables = _plain_env(pod.main) | dict(pod.env)
+    program = commands.read(_words(pod.main), (), variables)
+    is_torchrun = program.runner is commands.Runner.TORCHRUN
+    return not is_torchrun and ":" not in variables.get(names.ENV_NODES, "")
+
+
+def _range(least: int, most: int) -> str:
+    return str(most) if least == most else f"{least} to {most}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a pod says of its training.
+
+    Attributes:
+        nodes: how many pods train together.
+        least: with how few it goes on; as many as there are where no range is said.
+        per_pod: the processes of each.
+    """
+
+    nodes: int
+    least: int
+    per_pod: int
+
+
+def _ranks_of(pod: original.OriginalPod) -> _Share | None:
+    """What a pod's torchrun is told; None where nobody here can say it."""
+    container = pod.main
     variables = _plain_env(container) | dict(pod.env)
     program = commands.read(_words(container), (), variables)
-    if program.runner is not commands.Runner.TORCHRUN or not world:
-        return
+    if program.runner is not commands.Runner.TORCHRUN:
+        return None
     option = program.options.get("nproc-per-node") or variables.get(names.ENV_PROCESSES, "1")
     if outside_variables.decide(container, option):
-        return
-    per_pod = references.number(option, variables) or pod.ranks or _gpus(container) or 1
+        return None
+    per_pod = references.number(option, variables) or pod.ranks or gpus(container) or 1
     nodes = pod.world // max(pod.ranks, 1) if pod.ranks else pod.world
     # What the command says of the nodes wins over the controller; torchrun's own default is one.
     nnodes = program.options.get("nnodes", variables.get(names.ENV_NODES, "1"))
@@ -244,8 +336,7 @@ def _ranks(role: str, pod: original.OriginalPod, world: int) -> Iterator[Differe
     least, most = (references.number(end, variables) for end in references.ends(nnodes))
     if most and not (least and least <= nodes < most):  # of a range, those that there are
         nodes = most
-    if nodes and nodes * per_pod != world:
-        yield Difference(role, "ranks of a training", str(nodes * per_pod), str(world))
+    return _Share(nodes, min(least, nodes) if least and most else 0, per_pod)
 
 
 def _ranks_here_alone(
@@ -255,7 +346,7 @@ def _ranks_here_alone(
 
     A controller that says how many ranks a job has is one of whose variables all are known.
     """
-    container = _container(pods[0].spec, pods[0].container)
+    container = pods[0].main
     program = commands.read(_words(container), (), _plain_env(container) | dict(pods[0].env))
     has_others = min(world, len(pods), pods[0].world) > 1
     if program.runner is not commands.Runner.PLAIN or not has_others:
@@ -271,14 +362,18 @@ def _by_role(objects: Iterable[Manifest]) -> dict[str, tuple[int, Mapping[str, A
     roles: dict[str, tuple[int, Mapping[str, Any], int]] = {}
     for manifest in objects:
         for role, number, template in _templates(manifest):
-            spec = mapping(template, "spec")
             before = roles.get(role, (0, template, 0))
-            env = _plain_env(_container(spec, TRAINER))
+            env = _plain_env(_main_of(template))
             per_pod = env.get(names.ENV_PROCESSES, "")
             most = env.get(names.ENV_NODES, "").rpartition(":")[2]
             world = int(per_pod) * int(most) if per_pod.isdigit() and most.isdigit() else 0
             roles[role] = (before[0] + number, before[1], world)
     return roles
+
+
+def _main_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The container of a release's template that trains."""
+    return container_of(mapping(template, "spec"), TRAINER)
 
 
 def _templates(manifest: Manifest) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
@@ -302,23 +397,20 @@ def _of_templates(
     role: str, pod: original.OriginalPod, template: Mapping[str, Any]
 ) -> Iterator[Difference]:
     ours = mapping(template, "spec")
-    main = text(_container(pod.spec, pod.container), "name")
-    pod = pod.with_spec(container_names.renamed(pod.spec, {main: TRAINER} if main else {}))
-    their_container = _container(pod.spec, pod.container)
-    our_container = _container(ours, TRAINER)
-    theirs = {**_pod_facets(pod.spec), **_facets(pod.spec, their_container)}
-    own = {**_pod_facets(ours), **_facets(ours, our_container)}
-    variables = _plain_env(their_container) | dict(pod.env)
-    folder = commands.read(_words(their_container), (), variables).working_dir
+    new_names = _new_names(pod, ours)
+    pod = pod.with_spec(_with_new_names(pod.spec, new_names, pod.container))
+    theirs_main, ours_main = pod.main, container_of(ours, TRAINER)
+    theirs, own = of_both(pod.spec, pod.container, ours)
+    variables = _plain_env(theirs_main) | dict(pod.env)
+    folder = commands.read(_words(theirs_main), (), variables).working_dir
     if folder and own.get("workingDir") == folder:
         theirs["workingDir"] = folder
-    theirs |= _others(pod.spec, pod.container)
-    own |= _others(ours, TRAINER)
     for kind, key, value in _labels(pod.template):
         theirs[f"{kind} {key}"] = value
-        own[f"{kind} {key}"] = mapping(template, "metadata", f"{kind}s").get(key)
+        own_key = container_names.renamed_key(key, new_names)
+        own[f"{kind} {key}"] = mapping(template, "metadata", f"{kind}s").get(own_key)
     workload = "mpi" if role == names.ROLE_LAUNCHER else "torchrun"
-    for name, value in _exports(texts(our_container.get("args"))):
+    for name, value in _exports(texts(ours_main.get("args"))):
         their_text = theirs.get(f"env {name}")
         if isinstance(their_text, str):
             # What the job sets for each process has no text to compare.
@@ -330,8 +422,42 @@ def _of_templates(
         their_value, our_value = theirs.get(setting), own.get(setting)
         if their_value != our_value:
             yield Difference(role, setting, _shown(their_value), _shown(our_value))
-    if role != "worker" or not _waits(_words(their_container)):
-        yield from _command(role, pod, their_container, our_container)
+    if role != "worker" or not _waits(_words(theirs_main)):
+        yield from _command(role, pod, theirs_main, ours_main)
+
+
+def _new_names(pod: original.OriginalPod, ours: Mapping[str, Any]) -> dict[str, str]:
+    """What containers of an original pod are called here, by the names that they had.
+
+    The one that trains is the trainer, and another of that name has one that begins with it.
+    """
+    main = text(pod.main, "name")
+    if main in ("", TRAINER):
+        return {}
+    before, after = (
+        {
+            text(item, "name")
+            for key in containers.KINDS
+            for item in items(spec, key)
+            if key == "initContainers" or text(item, "name") != own
+        }
+        for spec, own in ((pod.spec, main), (ours, TRAINER))
+    )
+    is_taken = TRAINER in before and TRAINER not in after
+    others = [name for name in sorted(after - before) if name.startswith(f"{TRAINER}-")]
+    return {main: TRAINER} | ({TRAINER: others[0]} if is_taken and others else {})
+
+
+def _with_new_names(
+    spec: Mapping[str, Any], new_names: Mapping[str, str], main: str
+) -> Mapping[str, Any]:
+    """A PodSpec with the new names of containers, but for that of the one that trains."""
+    renamed: dict[str, Any] = container_names.renamed(spec, new_names)
+    for key in containers.KINDS:
+        for item in items(renamed, key):
+            if text(item, "name") != main:
+                item["name"] = new_names.get(text(item, "name"), item.get("name"))
+    return renamed
 
 
 def _labels(template: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -393,7 +519,8 @@ def _command(
         args = args[1:]
     args = [word.replace("$$", "$") for word in args]
     if _run_words(args, after) not in [_run_words(form, before) for form in forms]:
-        yield Difference(role, "command", commands.as_shell(their_words), commands.as_shell(args))
+        shown = (commands.as_shell(side) or _NONE for side in (their_words, args))
+        yield Difference(role, "command", *shown)
 
 
 # A variable that the shell puts in where Kubernetes did, also between single quotes.
@@ -446,11 +573,6 @@ def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
     return (*texts(container.get("command")), *texts(container.get("args")))
 
 
-def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    result = [item for item in items(spec, "containers") if text(item, "name") == name]
-    return result[0] if result else {}
-
-
 def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:
     """The variables whose text is known, as the container gets them."""
     values: dict[str, str] = {}
@@ -459,113 +581,6 @@ def _plain_env(container: Mapping[str, Any]) -> dict[str, str]:
             value = as_text(entry.get("value"))
             values[str(entry.get("name"))] = references.put_in(value, values)
     return values
-
-
-def _pod_facets(spec: Mapping[str, Any]) -> dict[str, Any]:
-    facets = {key: spec[key] for key in _OF_POD if spec.get(key)}
-    grace = spec.get("terminationGracePeriodSeconds")
-    facets["grace"] = _GRACE if grace is None else grace
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
-    facets["service account"] = account
-    facets["scheduler"] = spec.get("schedulerName") or _SCHEDULER
-    return facets
-
-
-def _facets(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
-    facets: dict[str, Any] = {key: container[key] for key in _OF_CONTAINER if container.get(key)}
-    image = str(container.get("image") or "")
-    facets["image"] = _image(image)
-    facets["image pulled"] = container.get("imagePullPolicy") or pull_policy(image)
-    for entry in items(container, "env"):
-        name = str(entry.get("name"))
-        if not _OUR_ENV.fullmatch(name):
-            value = entry.get("valueFrom") or as_text(entry.get("value"))
-            facets[f"env {name}"] = value.replace("$$", "$") if isinstance(value, str) else value
-    facets |= _amounts(container)
-    facets |= _mounts(spec, container)
-    context = {**mapping(spec, "securityContext"), **mapping(container, "securityContext")}
-    for key, value in context.items():
-        facets[f"security {key}"] = value
-    return facets
-
-
-def _image(image: str) -> str:
-    """An image's name as it is pulled: what has a digest is not asked for by its tag."""
-    rest, at, digest = image.partition("@")
-    head, slash, last = rest.rpartition("/")
-    return f"{head}{slash}{last.partition(':')[0]}{at}{digest}" if at else image
-
-
-def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:
-    requests = dict(mapping(container, "resources", "requests"))
-    limits = mapping(container, "resources", "limits")
-    facets: dict[str, Any] = {}
-    for kind, amounts in (("request", {**limits, **requests}), ("limit", limits)):
-        for name, amount in amounts.items():
-            if amount is None:  # as if it were not there, to Kubernetes
-                continue
-            try:
-                number = float(quantity.parse(amount))
-            except (InputError, TypeError):
-                facets[f"{kind} {name}"] = str(amount)
-                continue
-            if number or "/" not in str(name):  # no device is as none
-                facets[f"{kind} {name}"] = _Amount(number, str(amount))
-    return facets
-
-
-def _gpus(container: Mapping[str, Any]) -> int:
-    from allranks.convert.pods.pod_values import is_gpu
-
-    limits = mapping(container, "resources", "limits")
-    return sum(
-        int(str(amount))
-        for name, amount in limits.items()
-        if is_gpu(name) and str(amount).isdigit()
-    )
-
-
-def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
-    volumes = {
-        str(volume.get("name")): {key: value for key, value in volume.items() if key != "name"}
-        for volume in items(spec, "volumes")
-    }
-    facets: dict[str, Any] = {}
-    for mount in items(container, "volumeMounts"):
-        path = str(mount.get("mountPath")).rstrip("/") or "/"
-        if path.startswith(_OUR_FOLDERS):
-            continue
-        rest = {key: value for key, value in mount.items() if key not in ("name", "mountPath")}
-        facets[f"mount {path}"] = (volumes.get(str(mount.get("name"))), rest)
-    return facets
-
-
-def _others(spec: Mapping[str, Any], main: str) -> dict[str, Any]:
-    """Init containers and sidecars, by name, with the volumes that they mount."""
-    facets: dict[str, Any] = {}
-    for key, word in (("initContainers", "init container"), ("containers", "container")):
-        for container in items(spec, key):
-            name = text(container, "name")
-            if name != main:
-                rest = {
-                    part: value
-                    for part, value in container.items()
-                    if part not in ("name", "volumeMounts")
-                }
-                facets[f"{word} {name}"] = (_stored(rest), _mounts(spec, container))
-    return facets
-
-
-def _stored(value: Any) -> Any:
-    """Plain data as Kubernetes stores it: amounts are text."""
-    if isinstance(value, dict):
-        return {
-            key: {name: str(amount) for name, amount in item.items()}
-            if key in ("limits", "requests") and isinstance(item, dict)
-            else _stored(item)
-            for key, item in value.items()
-        }
-    return [_stored(item) for item in value] if isinstance(value, list) else value
 
 
 def _shown(value: Any) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from allranks.convert.registry import Result
     from allranks.convert.reports.compare import Difference
+    from allranks.convert.reports.losses import Loss
     from allranks.convert.verdicts import Conversion, Verdict
 
 
@@ -106,17 +107,21 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def comparison(differences: Sequence[Difference]) -> str:
-    """A Markdown table of what two kinds of pods do not have alike.
+def comparison(differences: Sequence[Difference], losses: Sequence[Loss] = ()) -> str:
+    """A Markdown table of what two kinds of pods do not have alike, and a list of what is lost.
 
     Args:
         differences: what differs, in the order of the rows.
+        losses: what a conversion loses besides.
     """
     rows = "".join(
         f"| {' | '.join(map(_cell, (item.role, item.setting, item.theirs, item.ours)))} |\n"
         for item in differences
     )
-    return f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip()
+    table = f"| role | what | there | here |\n| --- | --- | --- | --- |\n{rows}".rstrip()
+    return "\n".join(
+        [table, *([""] if losses else []), *(f"- {_cell(str(item))}" for item in losses)]
+    )
 
 
 def as_json(result: Result, paths: Sequence[str]) -> dict[str, Any]:
