@@ -139,14 +139,14 @@ def changed_settings(before: Iterable[Manifest], after: Iterable[Manifest]) -> f
     """The settings in which the pods of two releases are not the same.
 
     Args:
-        before: the rendered manifests of the one.
-        after: those of the other.
+        before: the rendered manifests.
+        after: those of other values.
     """
     old, new = _by_role(before), _by_role(after)
     result: set[str] = set()
     for role in {**old, **new}:
-        one, other = (_settings_of(roles[role]) if role in roles else {} for roles in (old, new))
-        result |= {key for key in {**one, **other} if one.get(key) != other.get(key)}
+        first, second = (_settings_of(roles[role]) if role in roles else {} for roles in (old, new))
+        result |= {key for key in {**first, **second} if first.get(key) != second.get(key)}
     return frozenset(result)
 
 
@@ -443,9 +443,9 @@ def _new_names(pod: original.OriginalPod, ours: Mapping[str, Any]) -> dict[str, 
         }
         for spec, own in ((pod.spec, main), (ours, TRAINER))
     )
-    is_taken = TRAINER in before and TRAINER not in after
+    has_other_name = TRAINER in before and TRAINER not in after
     others = [name for name in sorted(after - before) if name.startswith(f"{TRAINER}-")]
-    return {main: TRAINER} | ({TRAINER: others[0]} if is_taken and others else {})
+    return {main: TRAINER} | ({TRAINER: others[0]} if has_other_name and others else {})
 
 
 def _with_new_names(

@@ -214,6 +214,10 @@ _NAMED_BY_GPUS = re.compile(
 _NAMED_BY_CPUS = re.compile(r"(?<![a-z])cpus?(?![a-z])", re.IGNORECASE)
 
 
+# An srun that is not read may ask for them.
+_OF_GPUS_ANYWHERE = re.compile(r"\bsrun\b[^\n]*\s--(?:gpus(?:-per-\w+)?|gres)[=\s]\S*\d")
+
+
 def _guess_gpus(job: Draft) -> None:
     """GPUs of a script that asks for none: sites give whole nodes, and scripts count on them."""
     body, values = job.body, job.fields.values
@@ -228,7 +232,7 @@ def _guess_gpus(job: Draft) -> None:
     if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
     if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
-        if not _asks_for_others(job):
+        if not _asks_for_others(job) and not _OF_GPUS_ANYWHERE.search(text):
             job.fields.note(
                 "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
                 "gave it some"

@@ -1138,3 +1138,62 @@ def test_a_branch_without_srun_is_said_to_have_run_once(program: str) -> None:
     row = f'if [[ "$1" == agent ]]; then {program}; else srun "$@"; fi'
     [verdict] = [own for own in _convert("#SBATCH -n 2", row).lost if "as one process" in own.why]
     assert (verdict.path, verdict.line) == (program, 3)
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "hint"),
+    [
+        ("srun -n 2 ./a : -n 2 ./b", "several programs", "`mpirun -np 2 ./a : -np 2 ./b`"),
+        ("srun --multi-prog a.conf", "several programs", "look at its rank"),
+        ("srun --het-group=0,1 ./a", "parts of a heterogeneous job", "make one part of them"),
+    ],
+)
+def test_what_to_do_with_several_programs_is_what_a_run_has(
+    step: str, message: str, hint: str
+) -> None:
+    """An mpirun of several programs is one world of MPI; two values files are two."""
+    with pytest.raises(InvalidValues) as caught:
+        _convert("#SBATCH -N 2 -n4", step)
+    [problem] = caught.value.problems
+    assert message in problem.message
+    assert hint in problem.hint
+
+
+def test_an_mpirun_of_several_programs_is_a_run() -> None:
+    """As the hint says."""
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=2", "mpirun -np 2 ./a : -np 2 ./b")
+    assert "mpi" == conversion.values["workload"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/fsx/home-$(whoami)/hosts_$SLURM_JOBID", "/fsx/home-$(whoami)/hosts_$SLURM_JOBID"),
+        ("/data/$SLURM_JOB_ID/log", "/data/$SLURM_JOB_ID/log"),
+        ("/run/tcpx-$SLURM_JOB_ID", ""),
+    ],
+)
+def test_a_path_with_the_number_of_the_job_is_named_as_it_is(path: str, name: str) -> None:
+    """What is below /run is the pod's own, or its node's."""
+    conversion = _convert("#SBATCH -n1", f"python a.py > {path}")
+    whys = [own.why for own in conversion.verdicts if "has left in a volume" in own.why]
+    assert [why.rpartition(", as ")[2] for why in whys] == [name] * bool(name)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_noted"),
+    [("cmd srun -n16 --gpus-per-task=1 python train.py", False), ("module load cuda", True)],
+)
+def test_a_script_that_asks_for_gpus_somewhere_is_not_said_to_ask_for_none(
+    row: str, *, is_noted: bool
+) -> None:
+    """An srun behind a function is not read; that is said."""
+    conversion = _convert("#SBATCH -N 2", 'cmd() { echo "$@"; time $@; }', row, "srun python b.py")
+    assert any("asks for no GPUs" in note for note in conversion.notes) is is_noted
+
+
+def test_threads_that_are_set_behind_the_step_are_none_of_its() -> None:
+    """The ranks counted the CPUs of their nodes for them."""
+    rows = ("#SBATCH -N 1 --ntasks-per-node=8 --gpus-per-node=8", "srun ./hmc")
+    for more in ((), ("export OMP_NUM_THREADS=7",)):
+        assert "1" == _convert(*rows, *more).values["env"]["OMP_NUM_THREADS"]

@@ -150,3 +150,19 @@ def test_an_adapter_in_the_text_of_a_shell_or_a_variable_is_named(rows: tuple[st
     """As one in the script itself."""
     (verdict,) = _named(_convert(_NODES, *rows))
     assert verdict.path.startswith("UCX_NET_DEVICES=")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_noted"),
+    [
+        (["export NCCL_NET=GPUDirectTCPX_v7", "export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0"], True),
+        (["export NCCL_FASTRAK_CTRL_DEV=eth0"], True),
+        (["export NCCL_NET=Socket"], False),
+        (["export NCCL_NET=IB"], False),
+    ],
+)
+def test_a_plugin_of_nccls_is_on_nodes_that_have_it(lines: list[str], *, is_noted: bool) -> None:
+    """One line says it of all of its variables."""
+    conversion = _convert(_NODES, *lines, "srun python a.py")
+    own = [verdict for verdict in conversion.verdicts if "plugin of NCCL's" in verdict.why]
+    assert len(own) == is_noted

@@ -187,3 +187,19 @@ def test_a_pod_reads_no_counters_of_its_node(step: str, paths: list[str]) -> Non
     """The container runtime keeps them to a capability, which the charts drop."""
     text = f"#!/bin/bash\n#SBATCH -n 1\n{step}\n"
     assert [item.path for item in _verdicts(text, "reads counters of the node")] == paths
+
+
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        (r"exec numactl -m \$SLURM_LOCALID -N 0 \$*", ["numactl -m"]),
+        ("exec numactl --cpunodebind=0 --membind=0 $*", ["numactl --membind"]),
+        ("exec numactl --cpunodebind=0 $*", []),
+    ],
+)
+def test_a_program_that_the_script_writes_chooses_no_memory(line: str, paths: list[str]) -> None:
+    """The ranks run it, and each ends there before its program."""
+    text = f"{_RANKS}cat << EOF > ./sel\n#!/bin/bash\n{line}\nEOF\nsrun ./sel ./a\n"
+    verdicts = _verdicts(text, "set_mempolicy")
+    assert paths == [item.path for item in verdicts]
+    assert [5] * len(paths) == [item.line for item in verdicts]

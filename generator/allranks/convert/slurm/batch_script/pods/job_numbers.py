@@ -34,7 +34,7 @@ _CALLED_BY = re.compile(
 )
 # Folders that end with the pod, and the file of the job's own output, which has other words.
 _OF_POD = re.compile(
-    r"/(?:tmp|dev/shm)/|\$\{?(?:SLURM_)?TMPDIR\b|\$\{?LOCAL_?SCRATCH\b|(?:\S*/)?slurm-"
+    r"/(?:tmp|dev/shm|run|var/run)/|\$\{?(?:SLURM_)?TMPDIR\b|\$\{?LOCAL_?SCRATCH\b|(?:\S*/)?slurm-"
 )
 _WHY = (
     "the number is made of the release's name: a run of the same name has it again, and finds what "
@@ -59,7 +59,9 @@ def say(script: Script) -> list[Verdict]:
                 continue  # a branch of a job of another kind
             is_whole = match is not None and match[0].count("{") == match[0].count("}")
             if match is not None and is_whole and not _OF_POD.match(match[0]):
-                path = _SLASHES.sub("/", match[0]).removeprefix("./")
+                # Of a path with the output of a command in it the whole, where it is one word.
+                is_cut = text[: match.start()].endswith((")", "`")) and " " not in text
+                path = _SLASHES.sub("/", text if is_cut else match[0]).removeprefix("./")
                 name = f"${''.join(_VARIABLE.findall(match[0])[:1])}"
                 return [Verdict(name, Outcome.CHANGED, "", _WHY.format(path), command.line)]
     return []

@@ -42,6 +42,11 @@ _KIND_OF_ADAPTER = re.compile(
     r"|dc(?:_\w+)?|ud(?:_\w+)?)\b"
 )
 _PLAIN_NETWORK = re.compile(r"(?i)\btcp\b|^\^|^all$")
+# A plugin of NCCL's own, of nodes that have it, and what tells it of their interfaces and sockets.
+_PLUGIN = re.compile(
+    r"NCCL_NET(?:_PLUGIN)?|NCCL_TUNER_PLUGIN|NCCL_(?:GPUDIRECTTCPX|FASTRAK|TCPX)_\w+"
+)
+_OF_NCCL_ITSELF = frozenset({"socket", "ib", "none"})
 _ANY_ADAPTER = frozenset({"all", "mlx5", "=mlx5"})
 # Options of programs, and what an interface of a node is called, but for a pod's own.
 _INTERFACE_OPTION = re.compile(r"--(?:network-?)?(?:interfaces?|iface|ifname|nic)")
@@ -57,7 +62,7 @@ _ADDRESS = re.compile(
     r"|192\.168(?:\.[0-9]{1,3}){2})(?![\w.]|/[0-9])"
 )
 _PROXY_OF_GIT = re.compile(r"git (?:\S+ )*?config (?:--?\S+ )*https?(?:\.\S+)?\.proxy(?= \S)")
-_SETTINGS = (_INTERFACES, _ADAPTERS, _PROVIDER, _PROXY)
+_SETTINGS = (_INTERFACES, _ADAPTERS, _PROVIDER, _PLUGIN, _PROXY)
 _OTHER_NETWORK = (
     "it is an address in the old cluster's network: write one that pods reach, or take it out"
 )
@@ -79,6 +84,11 @@ _OTHER_ADAPTERS = (
 _NO_ADAPTER = (
     "it asks for a kind of adapter, which pods have only where the values ask for it "
     "(network.rdma): say it there, or take it out"
+)
+_NO_PLUGIN = (
+    "it is for a plugin of NCCL's on the old nodes, with their interfaces and their daemon: a pod "
+    "has it where its image and its node have it; take it out elsewhere, as NCCL ends without a "
+    "network that it is told of"
 )
 _NO_PROXY = (
     "it is the proxy of the old cluster: take it out where pods reach other networks without it, "
@@ -103,8 +113,9 @@ def say(script: Script, variables: ShellVariables, runs: str) -> list[Verdict]:
             for path, name, text in _settings(own):
                 values = _values(variables, text, _text_of_shell(command))
                 why = next(filter(None, (_why(name, value) for value in values if value)), "")
-                if why and name not in verdicts:
-                    verdicts[name] = Verdict(path, Outcome.CHANGED, "", why, command.line)
+                key = "plugin" if why == _NO_PLUGIN else name  # one word for all of its variables
+                if why and key not in verdicts:
+                    verdicts[key] = Verdict(path, Outcome.CHANGED, "", why, command.line)
         texts = [scanner.unquote(word.text) for word in command.words]
         of_git = _PROXY_OF_GIT.match(" ".join(texts)) if "http.proxy" not in verdicts else None
         if of_git is not None:
@@ -178,6 +189,8 @@ def _why(name: str, value: str) -> str:
     if _ADAPTERS.fullmatch(name):
         is_any = value in _ANY_ADAPTER or "$" in value
         return "" if is_any or _has_pods_alone(value) else _OTHER_ADAPTERS
+    if _PLUGIN.fullmatch(name):
+        return "" if value.lower() in _OF_NCCL_ITSELF else _NO_PLUGIN
     if _PROVIDER.fullmatch(name):
         is_adapter = _KIND_OF_ADAPTER.search(value) and not _PLAIN_NETWORK.search(value)
         return _NO_ADAPTER if is_adapter else ""

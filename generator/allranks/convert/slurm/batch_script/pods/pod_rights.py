@@ -114,6 +114,8 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
             if text:
                 path = shell_text.short(text)
                 verdicts["install"] = Verdict(path, Outcome.CHANGED, "", _OF_IMAGE, line)
+    if not any(path.startswith("numactl") for path in verdicts):
+        verdicts |= {own.path: own for own in _of_documents(script, code)}
     history = _of_history(code)
     if history is not None:
         line = script.line_with(lambda row: history[0] in row) or script.line_with(
@@ -134,6 +136,28 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         line = script.line_with(name_of_folder.search)
         verdicts[""] = Verdict(match[0], Outcome.CHANGED, "", _OTHER_NAME, line)
     return [*verdicts.values()]
+
+
+# The body of a here-document, which may be a script that the ranks run.
+_DOCUMENT = re.compile(
+    r"<<-?[ \t]*[\"'\\]?(?P<end>\w+)[\"']?[^\n]*\n(?P<body>.*?)\n[ \t]*(?P=end)[ \t]*(?=\n|$)",
+    re.DOTALL,
+)
+_NUMACTL = re.compile(
+    r"(?<![\w./-])numactl(?:[ \t]+-\S+(?:[ \t]+[\\$\w{},-]+)?)*?[ \t]+"
+    r"(?P<option>--(?:membind|interleave|preferred|localalloc)\b|-[mipl]\b)"
+)
+
+
+def _of_documents(script: Script, code: str) -> list[Verdict]:
+    """What is said of numactl in a text that the script writes, as for its ranks to run."""
+    for document in _DOCUMENT.finditer(code):
+        match = _NUMACTL.search(document["body"])
+        if match is not None:
+            line = script.line_with(re.compile(re.escape(match[0])).search) or 0
+            path = f"numactl {match['option']}"
+            return [Verdict(path, Outcome.NOT_CARRIED, "", _MEMORY_POLICY, line)]
+    return []
 
 
 def _of_history(code: str) -> re.Match[str] | None:

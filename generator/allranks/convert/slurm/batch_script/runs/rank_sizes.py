@@ -190,9 +190,10 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
     """
     cpus = (reading.script.size.cpus_per_node or 0) // per_node
     options = {setting.name for setting in (*reading.script.settings, *main.settings)}
-    if "OMP_NUM_THREADS" in shell_text.without_printing(
-        words.without_comments(reading.script.text)
-    ):
+    # What stands behind the step is too late for it.
+    last = reading.script.statements[max(main.statement, reading.main_step.statement)]
+    until_step = words.without_comments(reading.script.text[: last.end])
+    if "OMP_NUM_THREADS" in shell_text.without_printing(until_step):
         return
     if per_node == 1:
         # torchrun says nothing of the threads of one rank, which may start others on several GPUs.

@@ -169,12 +169,19 @@ def check_programs(script: Script, steps: list[Step]) -> None:
     """Refuse a step of several programs."""
     for step in steps:
         parsed = {setting.name for setting in step.settings}
-        has_parts = step.is_srun and ":" in step.words
-        if has_parts or parsed & {"multi-prog", "het-group", "pack-group"}:
+        if parsed & {"het-group", "pack-group"}:
             raise script.refuse(
                 step.command.line,
-                "the step has several programs, and all ranks of a run have one",
-                "make a values file of each, or let one program look at RANK",
+                "the step is of parts of a heterogeneous job, and the pods of a run are alike",
+                "make one part of them, with the larger of their numbers, or a script of each "
+                "where they need not reach each other",
+            )
+        if (step.is_srun and ":" in step.words) or "multi-prog" in parsed:
+            raise script.refuse(
+                step.command.line,
+                "the step has several programs, and srun's ways to say so are not read",
+                "write them for mpirun, which a run of MPI starts as it is "
+                "(`mpirun -np 2 ./a : -np 2 ./b`), or let one program look at its rank",
             )
 
 
