@@ -35,6 +35,9 @@ _AS_ONE_STEP = (
     "the number of a node, or torchrun; otherwise make them the tasks of an array"
 )
 _FOR_EACH_NODE = "take srun off: setup starts it in each pod, where it goes on beside the ranks"
+_ON_SOME_NODES = re.compile(
+    r"\s(?:-w\b|--nodelist\b|--nodes[= ]1\b|-N ?1\b|--ntasks[= ]1\b|-n ?1\b)"
+)
 _OF_NODE = re.compile(r"(?:node|machine)[-_]?rank|world[-_]?size", re.IGNORECASE)
 # An mpirun in $(…), as far as its words go.
 _READ_MPIRUN = re.compile(
@@ -380,4 +383,7 @@ def how_beside(step: Step) -> str:
 
 def _is_for_each_node(step: Step) -> bool:
     """Whether a step has a task on each of several nodes: a server for the ranks there."""
-    return step.is_srun and 1 < step.size.node_count == step.size.task_count
+    # Behind a variable with other options they are among the words alone.
+    text = " ".join(token.text for token in step.command.words)
+    is_of_some = _ON_SOME_NODES.search(text) is not None
+    return step.is_srun and not is_of_some and 1 < step.size.node_count == step.size.task_count
