@@ -64,3 +64,30 @@ def test_an_exit_code_of_the_scripts_own_is_said_to_be_gone(row: str, codes: str
     verdicts = job.convert("\n".join(rows).encode(), "job").verdicts
     (why,) = (own.why for own in verdicts if own.path == row)
     assert why.partition("in place of ")[2] == codes
+
+
+_BY_SSH = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:4
+go() {
+    python -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 --node_rank=$1 train.py
+}
+go 0 &
+host=$(scontrol show hostnames $SLURM_JOB_NODELIST | tail -n 1)
+OTHER
+wait
+"""
+
+
+@pytest.mark.parametrize(
+    "other", ['ssh -n "$host" "go 1" &', "for h in $host; do ssh $h go 1; done"]
+)
+def test_ranks_that_are_started_over_ssh_are_no_run_of_their_own(other: str) -> None:
+    """Such a line as a run of its own would reach no host; the ranks are those of the run."""
+    conversion = job.convert(_BY_SSH.replace("OTHER", other).encode(), "job.sbatch")
+    [verdict] = [own for own in conversion.lost if "ssh" in own.path or own.line == 9]
+    assert "a pod has no keys" in verdict.why
+    whys = [own.why for own in conversion.verdicts if own.to == "nodes"]
+    assert any("over ssh; here each node runs it" in why for why in whys)
+    assert not any("where it waits for the others" in why for why in whys)

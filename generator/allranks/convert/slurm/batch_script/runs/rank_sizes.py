@@ -32,6 +32,7 @@ _WAITS_THERE = (
     "without srun it runs on the first node alone, where it waits for the others; here each node "
     "runs it"
 )
+_BY_SSH = "the script starts it on the other nodes over ssh; here each node runs it"
 # The number of a node that is written out.
 _NUMBER_OF_NODE = re.compile(r"--(?:machine|node)[-_]rank[= ](\S+)")
 _OF_EACH_NODE = "each pod says so, and the launchers wait for the others: write $SLURM_NODEID there"
@@ -73,6 +74,12 @@ _NO_TASKS = (
     "the script names no number of tasks, and Slurm may start as many on a node as --cpus-per-task "
     "leaves room for: write --ntasks-per-node"
 )
+
+
+def _waits_there(script: Script) -> str:
+    """What is said of a launcher without srun: who starts it on the other nodes, or that none."""
+    commands_of = ([token.text for token in own.words] for own in script.commands)
+    return _BY_SSH if any(map(words.reaches_other_host, commands_of)) else _WAITS_THERE
 
 
 def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
@@ -257,7 +264,8 @@ def _size_torchrun(
         why = f"it names no {targets}: no training had several; here all of them train together"
         body.say(line, launcher, Outcome.NOT_CARRIED, "", why)
     elif not main.is_srun and (nodes or 1) > 1 and not is_deepspeed:
-        body.say(line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)
+        why = _waits_there(reading.script)
+        body.say(line, launcher, Outcome.CHANGED, "nodes", why)
     if not is_alone and not is_deepspeed:
         nodes = _put_range(reading, program.options.get("nnodes", ""), line, nodes)
     starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
@@ -441,7 +449,7 @@ def _size_nested(
         body.say(own_line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
     elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
-        body.say(own_line, launcher, Outcome.CHANGED, "nodes", _WAITS_THERE)
+        body.say(own_line, launcher, Outcome.CHANGED, "nodes", _waits_there(script))
     _say_number_of_node(reading, main, line, nodes)
     nodes = _with_machines(reading, main, line, nodes)
     if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:

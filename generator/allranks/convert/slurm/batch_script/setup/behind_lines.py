@@ -81,5 +81,7 @@ def say(script: Script, body: Body, statement: Statement) -> None:
             behind_step.copies_files([word.text for word in own.words]) for own in removals
         )
         behind = behind_step.OF_FILES if removals and copies else behind_step.BEHIND
+        if any(words.reaches_other_host([word.text for word in own.words]) for own in removals):
+            behind = behind_step.BY_SSH
         why = _OPTIONS_ALONE if text.startswith("-") else behind
         body.say(statement.line, text, Outcome.NOT_CARRIED, "", why)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 OVER = "the run is over when its ranks are"
 BEHIND = "it stands behind the step: make it a run of its own"
+BY_SSH = (
+    "it starts something on other nodes, to which a pod has no keys: where that is the same "
+    "program, the run starts it in each of its pods"
+)
 OF_FILES = (
     "what ranks have written goes with their pods, so that a run of its own finds none of it: let "
     "the program write into a volume"
@@ -83,6 +87,7 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
             body.say(line, text, Outcome.CHANGED, "", why)
         else:
             why = OF_FILES if copies_files(texts) else BEHIND
+            why = BY_SSH if words.reaches_other_host(texts) else why
             body.say(line, text, Outcome.NOT_CARRIED, "", why)
 
 
