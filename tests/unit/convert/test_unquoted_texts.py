@@ -77,11 +77,12 @@ def test_a_word_that_is_no_text_at_all_is_refused(word: Any) -> None:
 
 
 def test_more_pods_than_kubernetes_counts_are_refused() -> None:
-    """Their number is of 32 bits."""
+    """Their number is of 32 bits; of those that values may not have, none is compared either."""
     (document,) = _documents(_JOB.replace("2.0", "1000000000000000000000000000000"))
     with pytest.raises(InputError, match="more than Kubernetes counts"):
         registry.convert_document(document, Context())
-    assert not original.pods(document.data)
+    with pytest.raises(InputError, match="more than values may have"):
+        original.pods(document.data)
 
 
 def test_a_list_in_a_list_is_taken_apart() -> None:

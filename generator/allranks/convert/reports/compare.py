@@ -139,8 +139,8 @@ def changed_settings(before: Iterable[Manifest], after: Iterable[Manifest]) -> f
     """The settings in which the pods of two releases are not the same.
 
     Args:
-        before: the rendered manifests.
-        after: those of other values.
+        before: the rendered manifests of the one.
+        after: those of the other.
     """
     old, new = _by_role(before), _by_role(after)
     result: set[str] = set()
@@ -397,8 +397,8 @@ def _of_templates(
     role: str, pod: original.OriginalPod, template: Mapping[str, Any]
 ) -> Iterator[Difference]:
     ours = mapping(template, "spec")
-    new_names = _new_names(pod, ours)
-    pod = pod.with_spec(_with_new_names(pod.spec, new_names, pod.container))
+    spec, new_names = _with_names_here(pod, ours)
+    pod = pod.with_spec(spec)
     theirs_main, ours_main = pod.main, container_of(ours, TRAINER)
     theirs, own = of_both(pod.spec, pod.container, ours)
     variables = _plain_env(theirs_main) | dict(pod.env)
@@ -426,38 +426,31 @@ def _of_templates(
         yield from _command(role, pod, theirs_main, ours_main)
 
 
-def _new_names(pod: original.OriginalPod, ours: Mapping[str, Any]) -> dict[str, str]:
-    """What containers of an original pod are called here, by the names that they had.
+def _with_names_here(
+    pod: original.OriginalPod, ours: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """An original PodSpec with the names that its containers have here, and these by the old ones.
 
-    The one that trains is the trainer, and another of that name has one that begins with it.
+    The one that trains is the trainer here, and another that had this name has one that begins
+    with it.
     """
     main = text(pod.main, "name")
-    if main in ("", TRAINER):
-        return {}
-    before, after = (
-        {
-            text(item, "name")
-            for key in containers.KINDS
-            for item in items(spec, key)
-            if key == "initContainers" or text(item, "name") != own
-        }
-        for spec, own in ((pod.spec, main), (ours, TRAINER))
-    )
-    has_other_name = TRAINER in before and TRAINER not in after
-    others = [name for name in sorted(after - before) if name.startswith(f"{TRAINER}-")]
-    return {main: TRAINER} | ({TRAINER: others[0]} if has_other_name and others else {})
-
-
-def _with_new_names(
-    spec: Mapping[str, Any], new_names: Mapping[str, str], main: str
-) -> Mapping[str, Any]:
-    """A PodSpec with the new names of containers, but for that of the one that trains."""
-    renamed: dict[str, Any] = container_names.renamed(spec, new_names)
-    for key in containers.KINDS:
+    new_names = {main: TRAINER} if main not in ("", TRAINER) else {}
+    of_kinds = {}
+    for key in containers.KINDS if new_names else ():
+        before, after = (
+            {text(item, "name") for item in items(spec, key)} for spec in (pod.spec, ours)
+        )
+        others = sorted(name for name in after - before if name.startswith(f"{TRAINER}-"))
+        is_gone = TRAINER in before and (key == "containers" or TRAINER not in after)
+        if is_gone and others:
+            of_kinds[key] = new_names[TRAINER] = others[0]
+    renamed: dict[str, Any] = container_names.renamed(pod.spec, new_names)
+    for key, name in of_kinds.items():
         for item in items(renamed, key):
-            if text(item, "name") != main:
-                item["name"] = new_names.get(text(item, "name"), item.get("name"))
-    return renamed
+            if item.get("name") == TRAINER:
+                item["name"] = name
+    return renamed, new_names
 
 
 def _labels(template: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

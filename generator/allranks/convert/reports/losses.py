@@ -116,7 +116,7 @@ def remaining(
         losses = [
             loss
             for loss in own.lost
-            if not _is_difference(loss, own.manifest, differences)
+            if not _is_shown(loss, own.manifest, differences)
             and not _is_mended(loss, own.manifest, conversion.values, changes)
         ]
         for loss in _merged(grouped(losses)):
@@ -139,9 +139,7 @@ def _merged(losses: Iterable[Verdict]) -> list[Verdict]:
     return merged
 
 
-def _is_difference(
-    loss: Verdict, manifest: Mapping[str, Any], differences: Collection[str]
-) -> bool:
+def _is_shown(loss: Verdict, manifest: Mapping[str, Any], differences: Collection[str]) -> bool:
     if _OF_RANKS & set(differences) and {"command", "args"} & set(loss.keys):
         return True
     return any(_has(differences, setting) for setting in _settings(loss.keys, manifest))

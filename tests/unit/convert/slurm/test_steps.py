@@ -585,20 +585,3 @@ def test_the_files_of_steps_in_branches_are_said_to_be_the_log() -> None:
     conversion = job.convert(text.encode(), "job.sbatch", args=["a"])
     paths = [(own.line, own.path) for own in conversion.verdicts if "run's log" in own.why]
     assert [(4, "> out"), (4, "> err"), (6, ">> more")] == paths
-
-
-@pytest.mark.parametrize(
-    ("options", "is_of_each"),
-    [
-        ("$ARGS", True),
-        ('$ARGS --nodes=1 --ntasks=1 -w "$head"', False),
-        ("$ARGS -N1 -n 1", False),
-    ],
-)
-def test_a_server_of_some_nodes_is_none_of_each_pod(options: str, *, is_of_each: bool) -> None:
-    """Setup would start the head of a cluster in each of them."""
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", "srun python train.py")
-    with pytest.raises(InvalidValues) as caught:
-        _convert(rows[0], f"srun {options} bash -c serve &", rows[1])
-    hints = [problem.hint for problem in caught.value.problems]
-    assert any("setup starts it in each pod" in hint for hint in hints) is is_of_each

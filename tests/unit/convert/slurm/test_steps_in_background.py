@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 _JOB = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
 
@@ -45,3 +46,21 @@ def test_what_waits_in_the_same_place_stays(rows: tuple[str, ...]) -> None:
     text = "\n".join(("#!/bin/bash", _JOB, *rows, ""))
     conversion = job.convert(text.encode(), "job.sbatch")
     assert "python a.py &\n  wait" in conversion.values["command"][2]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_of_each"),
+    [
+        ("$ARGS", True),
+        ('$ARGS --nodes=1 --ntasks=1 -w "$head"', False),
+        ("$ARGS -N1 -n 1", False),
+    ],
+)
+def test_a_server_of_some_nodes_is_none_of_each_pod(options: str, *, is_of_each: bool) -> None:
+    """Setup would start the head of a cluster in each of them."""
+    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", "srun python train.py")
+    with pytest.raises(InvalidValues) as caught:
+        text = "\n".join(("#!/bin/bash", rows[0], f"srun {options} bash -c serve &", rows[1], ""))
+        job.convert(text.encode(), "job.sbatch")
+    hints = [problem.hint for problem in caught.value.problems]
+    assert any("setup starts it in each pod" in hint for hint in hints) is is_of_each
