@@ -58,9 +58,10 @@ def test_what_waits_in_the_same_place_stays(rows: tuple[str, ...]) -> None:
 )
 def test_a_server_of_some_nodes_is_none_of_each_pod(options: str, *, is_of_each: bool) -> None:
     """Setup would start the head of a cluster in each of them."""
-    rows = ("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", "srun python train.py")
+    directives, step = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", "srun python train.py"
+    server = f"srun {options} bash -c serve &"
+    text = "\n".join(("#!/bin/bash", directives, server, step, ""))
     with pytest.raises(InvalidValues) as caught:
-        text = "\n".join(("#!/bin/bash", rows[0], f"srun {options} bash -c serve &", rows[1], ""))
         job.convert(text.encode(), "job.sbatch")
     hints = [problem.hint for problem in caught.value.problems]
     assert any("setup starts it in each pod" in hint for hint in hints) is is_of_each
