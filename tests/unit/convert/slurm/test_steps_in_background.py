@@ -60,7 +60,7 @@ def test_a_server_of_some_nodes_is_none_of_each_pod(options: str, *, is_of_each:
     """Setup would start the head of a cluster in each of them."""
     directives, step = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", "srun python train.py"
     server = f"srun {options} bash -c serve &"
-    text = "\n".join(("#!/bin/bash", directives, server, step, ""))
+    text = f"#!/bin/bash\n{directives}\n{server}\n{step}\n"
     with pytest.raises(InvalidValues) as caught:
         job.convert(text.encode(), "job.sbatch")
     hints = [problem.hint for problem in caught.value.problems]
