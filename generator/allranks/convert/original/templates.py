@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.errors import InputError
+from allranks.humanize import plural
 from allranks.k8s.fields import REPLICAS_MAX, count, digits, items, mapping, text
 from allranks.values.merge import copy
 
@@ -78,8 +79,8 @@ def check_count(number: int) -> None:
     """
     if number > PODS_MAX:
         raise InputError(
-            f"{number} pods are more than values may have, {PODS_MAX}: there is nothing to "
-            "compare them with",
+            f"{plural(number, 'pod')} are more than values may have, {PODS_MAX:,}: there is nothing "
+            "to compare them with",
             hint="correct the number",
         )
 
