@@ -79,8 +79,8 @@ def check_count(number: int) -> None:
     """
     if number > PODS_MAX:
         raise InputError(
-            f"{plural(number, 'pod')} are more than values may have, {PODS_MAX:,}: nothing is there "
-            "to compare them with",
+            f"{plural(number, 'pod')} are more than values may have, {PODS_MAX:,}: nothing is "
+            "there to compare them with",
             hint="correct the number",
         )
 
