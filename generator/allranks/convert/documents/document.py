@@ -154,6 +154,15 @@ def _with_kind(data: Manifest) -> Manifest:
     return data
 
 
+def steps_of(path: str) -> list[str]:
+    """The steps of a dotted path: ``a.b[0].c`` has four.
+
+    Args:
+        path: the path, as a problem has it.
+    """
+    return path.replace("[", ".").replace("]", "").split(".")
+
+
 def keys_of(path: str, data: Mapping[str, Any]) -> FieldPath:
     """The keys of a dotted path, as far as an object has them.
 
@@ -163,7 +172,7 @@ def keys_of(path: str, data: Mapping[str, Any]) -> FieldPath:
     """
     keys: list[str | int] = []
     node: Any = data
-    for step in path.replace("[", ".").replace("]", "").split("."):
+    for step in steps_of(path):
         if isinstance(node, dict) and step in node:
             keys.append(step)
             node = node[step]

@@ -37,7 +37,7 @@ _OF_OBJECTS = {
 # A role's own, in the replica specs of Kubeflow's kinds; a LeaderWorkerSet has another.
 _OF_ROLES = {"restartPolicy": (*_OF_PODS["restartPolicy"], "ExitCode")}
 # What a person makes up the keys of.
-_OWN_KEYS = ("labels", "annotations", "data", "nodeSelector", "limits", "requests")
+_OWN_KEYS = (*pod_fields.OWN_KEYS, "limits", "requests")
 
 
 def refuse(manifest: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.documents import document
 from allranks.convert.inputs import pod_fields
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
@@ -95,7 +96,7 @@ def with_question(problem: Problem, data: Mapping[str, Any], keys: Sequence[str 
         data: the object.
         keys: the keys of the problem's path that the object has.
     """
-    steps = problem.path.replace("[", ".").replace("]", "").split(".")
+    steps = document.steps_of(problem.path)
     node: Any = data
     for key in keys:
         node = node[key]

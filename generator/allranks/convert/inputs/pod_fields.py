@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from allranks.convert.verdicts import FieldPath
+
 # The fields below each; ``[]`` for the items of a list, ``*`` for keys that a person makes up, and
 # nothing below a text, a number and a boolean.
 Tree = dict[str, Any]
+# Mappings whose keys a person makes up, and none of them is a field.
+OWN_KEYS = ("labels", "annotations", "data", "nodeSelector")
 
 
 @functools.cache
@@ -36,6 +40,20 @@ def _names(node: Tree) -> Iterator[str]:
     for name, below in node.items():
         yield name
         yield from _names(below)
+
+
+def pod_specs(node: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """The specs of the pod templates in a node of an object, each with its path.
+
+    Args:
+        node: the node.
+        path: where it stands.
+    """
+    if is_template(node):
+        yield (*path, "spec"), node["spec"]
+    elif isinstance(node, dict | list):
+        for step, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from pod_specs(value, (*path, step))
 
 
 def is_template(node: Any) -> bool:

@@ -38,7 +38,7 @@ def refuse(manifest: Mapping[str, Any]) -> None:
     Raises:
         InputError: it has one.
     """
-    for path, value, shape in _below(manifest, ()):
+    for path, value, shape in _in_pods(manifest):
         name = next((step for step in reversed(path) if isinstance(step, str)), "")
         raise InputError(
             f"it is {_shape(value)}, and Kubernetes takes {shape}",
@@ -47,13 +47,10 @@ def refuse(manifest: Mapping[str, Any]) -> None:
         )
 
 
-def _below(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, str]]:
-    """The fields below a node that have another shape, with their value and the shape."""
-    if pod_fields.is_template(node):
-        yield from _in_pod(node["spec"], pod_fields.tree()["spec"], (*path, "spec"))
-    elif isinstance(node, dict | list):
-        for step, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _below(value, (*path, step))
+def _in_pods(manifest: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any, str]]:
+    """The fields of an object's templates that have another shape, with their value and it."""
+    for path, spec in pod_fields.pod_specs(manifest):
+        yield from _in_pod(spec, pod_fields.tree()["spec"], path)
 
 
 def _in_pod(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any, str]]:

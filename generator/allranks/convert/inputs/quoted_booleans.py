@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import template_blanks
+from allranks.convert.inputs import pod_fields
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 
@@ -24,7 +25,7 @@ _BOOLEANS = frozenset(
     )
 )
 # What a person makes up the keys of.
-_OWN_KEYS = ("labels", "annotations", "data", "nodeSelector", "matchLabels")
+_OWN_KEYS = (*pod_fields.OWN_KEYS, "matchLabels")
 
 
 def refuse(manifest: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ def without(manifest: dict[str, Any]) -> dict[str, Any]:
         manifest: the object, which stays as it is.
     """
     own: Any = manifest
-    for path, _ in _unknown(manifest, ()):
+    for path, _ in _unknown(manifest):
         own = _without(own, path)
     return own  # type: ignore[no-any-return]  # a mapping stays one
 
@@ -40,7 +40,7 @@ def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
         conversion: that of the object without them.
         manifest: the object with them.
     """
-    unknown = [*_unknown(manifest, ())]
+    unknown = [*_unknown(manifest)]
     if not unknown:
         return conversion
     emptied = {path[:-1] for path, _ in unknown}  # which have other fields below them there
@@ -52,13 +52,10 @@ def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
     return replace(conversion, verdicts=tuple(verdicts))
 
 
-def _unknown(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
-    """The unknown fields in the templates below a place of an object, with what they have."""
-    if pod_fields.is_template(node):
-        yield from _unknown_in(node["spec"], pod_fields.tree()["spec"], (*path, "spec"))
-    elif isinstance(node, dict | list):
-        for step, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _unknown(value, (*path, step))
+def _unknown(manifest: dict[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
+    """The unknown fields in the templates of an object, with what they have."""
+    for path, spec in pod_fields.pod_specs(manifest):
+        yield from _unknown_in(spec, pod_fields.tree()["spec"], path)
 
 
 def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:

@@ -107,11 +107,12 @@ def _put_words(fields: Fields, podset: PodSet, names: Sequence[str], *, is_put: 
     for key in ("command", "args"):
         for index, word in enumerate(fields.words(*here, key)):
             path: FieldPath = (*here, key, index)
-            if is_old(word) or _makes_first_name(word, subdomain):
+            has_old_name = is_old(word)
+            if has_old_name or _makes_first_name(word, subdomain):
                 _check_trials(fields, podset, path)
-            if is_old(word) and any(map(is_old, _own_texts(fields))):
+            if has_old_name and any(map(is_old, _own_texts(fields))):
                 fields.leave(path, _why(fields))
-            elif is_put and is_old(word):
+            elif is_put and has_old_name:
                 fields.change(path, "MASTER_ADDR is rank 0's pod", "command")
             elif _makes_names_of_host(word) and _is_of_mpi(fields):
                 fields.leave(path, _NAMES_OF_HOST)

@@ -73,9 +73,8 @@ def _say_node(job: Draft) -> None:
     size, values = job.size, job.fields.values
     if size.nodes or not size.gpus or values.get("nodes", 1) > 1:
         return
-    is_of_launcher = (
-        job.body.procs_per_node or 0
-    ) >= size.gpus  # which starts them all on its node
+    # The launcher starts them all on its node.
+    is_of_launcher = (job.body.procs_per_node or 0) >= size.gpus
     to = "gpus" if "gpus" in values else "gpusPerNode"
     asking = [name for name in _OF_GPUS if name in job.settings and _asks_for_gpus(job, name)]
     for name in asking:

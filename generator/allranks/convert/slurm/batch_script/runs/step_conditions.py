@@ -26,7 +26,6 @@ _CONDITION = re.compile(r"(?:^|[\s;&|])(?:\[\[?\s.*\s\]\]?|test\s[^;&|]*?)\s*(?:
 # What turns the exit code of the command behind it around.
 TURNED = re.compile(r"(?:^|[\s;&|])!\s+$")
 ENDS_SETUP = "; setup ends where it fails, as the step did not run then"
-# The sign behind a command that the shell does not wait for, and what of its line is no command.
 _IS_RANK = (
     "no launcher started it, and here it is a rank: a program that looks for LOCAL_RANK finds it, "
     "and takes itself for one of several"
