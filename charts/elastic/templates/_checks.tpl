@@ -3,7 +3,8 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 */}}
 
 {{/* Fails with all that is wrong, or prints nothing. Takes the root context. */}}
-{{- define "elastic.checks" -}}
+{{- define "elastic.checks" -}}{{- include "allranks.once" (dict "ctx" . "what" "elastic.checks") -}}{{- end -}}
+{{- define "elastic.checks.made" -}}
 {{- $problems := list -}}
 {{- range $rule := list "compat" "choice" "roles" "size" "auto" -}}
 {{- $problems = concat $problems (include (printf "elastic.checks.%s" $rule) $ | fromJsonArray) -}}

@@ -58,11 +58,9 @@ doubled, and arrives as it was typed. ConfigMap contents are not expanded.
      ConfigMap once more in an annotation, which may have 256 KiB. Takes the text, in which three
      quotes begin and end docstrings alone. */}}
 {{- define "allranks.entry.code" -}}
-{{- $code := list -}}
 {{- range $index, $part := splitList `"""` . -}}
-{{- if eq (mod $index 2) 0 -}}{{- $code = append $code $part -}}{{- end -}}
+{{- if eq (mod $index 2) 0 -}}{{- if $index -}}""{{- end -}}{{- $part -}}{{- end -}}
 {{- end -}}
-{{- join `""` $code -}}
 {{- end -}}
 
 {{/* "true" where the nodes are looked at before the training; only torchrun's launcher does. Takes the

@@ -3,7 +3,8 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 */}}
 
 {{/* Fails with all that is wrong, or prints nothing. Takes the root context. */}}
-{{- define "mpi.checks" -}}
+{{- define "mpi.checks" -}}{{- include "allranks.once" (dict "ctx" . "what" "mpi.checks") -}}{{- end -}}
+{{- define "mpi.checks.made" -}}
 {{- $problems := include "allranks.checks.elastic" . | fromJsonArray -}}
 {{- if $problems -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}

@@ -4,7 +4,7 @@ of the trials what the torchrun chart refuses of a job.
 */}}
 
 {{/* Fails with all that is wrong, or prints nothing. Takes the root context. */}}
-{{- define "sweep.checks" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.checks") -}}{{- end -}}
+{{- define "sweep.checks" -}}{{- include "allranks.once" (dict "ctx" . "what" "sweep.checks") -}}{{- end -}}
 {{- define "sweep.checks.made" -}}
 {{- $problems := list -}}
 {{- range $rule := list "chart" "search" "trial" "parameters" -}}
@@ -16,7 +16,7 @@ of the trials what the torchrun chart refuses of a job.
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}
 {{- $trial := dict -}}
 {{- include "sweep.context" (dict "ctx" . "result" $trial) -}}
-{{- include "torchrun.checks" $trial.ctx -}}
+{{- include "torchrun.checks.made" $trial.ctx -}}
 {{- $problems = include "sweep.checks.mode" . | fromJsonArray -}}
 {{- $problems = concat $problems (include "sweep.checks.tensorboard" . | fromJsonArray) -}}
 {{- $problems = concat $problems (include "sweep.checks.choices" . | fromJsonArray) -}}

@@ -7,7 +7,7 @@ Parameters stand in the order of their names, and the last one changes fastest.
 
 {{/* The parameters. JSON list of {name, count, stride, values or range, arg, env, paths}; a parameter that
      says nothing reaches the value of its own name. Takes the root context. */}}
-{{- define "sweep.parameters" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.parameters") -}}{{- end -}}
+{{- define "sweep.parameters" -}}{{- include "allranks.once" (dict "ctx" . "what" "sweep.parameters") -}}{{- end -}}
 {{- define "sweep.parameters.made" -}}
 {{- $trialValues := include "sweep.values" . | fromJson -}}
 {{- $text := toJson $trialValues -}}

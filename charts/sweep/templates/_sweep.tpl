@@ -2,16 +2,6 @@
 What the templates of this chart share.
 */}}
 
-{{/* What a define prints, made once and not in every file: (dict "ctx" $ "what" "sweep.values"). Helm
-     renders all files of a chart with one and the same .Release, which is where it is kept. */}}
-{{- define "sweep.once" -}}
-{{- $cacheKey := printf "kept:%s" .what -}}
-{{- if not (hasKey .ctx.Release $cacheKey) -}}
-{{- $_ := set .ctx.Release $cacheKey (include (printf "%s.made" .what) .ctx) -}}
-{{- end -}}
-{{- get .ctx.Release $cacheKey -}}
-{{- end -}}
-
 {{/* What all trials share: (dict "ctx" $ "result" $dict); sets result.ctx, a context for the torchrun
      chart's templates, and result.layout. */}}
 {{- define "sweep.shared" -}}

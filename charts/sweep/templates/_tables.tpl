@@ -5,7 +5,7 @@ The table of the trials, in one ConfigMap or several, and what its pods do with 
 {{- define "sweep.tables.mount" -}}/etc/allranks-trials{{- end -}}
 
 {{/* The bytes of all lines, as they are on average over the whole grid. Takes the root context. */}}
-{{- define "sweep.tables.bytes" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.tables.bytes") -}}{{- end -}}
+{{- define "sweep.tables.bytes" -}}{{- include "allranks.once" (dict "ctx" . "what" "sweep.tables.bytes") -}}{{- end -}}
 {{- define "sweep.tables.bytes.made" -}}
 {{- $trials := include "sweep.count" . | int64 -}}
 {{- $bytes := mul $trials (add1 (len (toString $trials))) -}}

@@ -9,7 +9,7 @@ a set of objects for each trial.
 */}}
 
 {{/* The values that all trials have, whatever their parameters. JSON; takes the root context. */}}
-{{- define "sweep.values" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.values") -}}{{- end -}}
+{{- define "sweep.values" -}}{{- include "allranks.once" (dict "ctx" . "what" "sweep.values") -}}{{- end -}}
 {{- define "sweep.values.made" -}}
 {{- $values := .Files.Get "torchrun/values.yaml" | fromYaml -}}
 {{- $chartValues := omit (.Values | toJson | fromJson) "workload" "sweep" "global" "allranks-library" -}}
@@ -68,7 +68,7 @@ a set of objects for each trial.
 {{- $of := dict -}}
 {{- range $key, $value := . -}}{{- $_ := set $of $key $value -}}{{- end -}}
 {{- $_ := set $of "Release" .Whole.Release -}}
-{{- include "torchrun.checks" $of -}}
+{{- include "torchrun.checks.made" $of -}}
 {{- include "allranks.checks.report" (dict "problems" (include "sweep.checks.pods" $of | fromJsonArray)) -}}
 {{- end -}}
 
@@ -126,7 +126,7 @@ a set of objects for each trial.
 
 {{/* "pods" where one Indexed Job has all trials as its pods, "sets" where each trial is a set of
      objects. Takes the root context. */}}
-{{- define "sweep.mode" -}}{{- include "sweep.once" (dict "ctx" . "what" "sweep.mode") -}}{{- end -}}
+{{- define "sweep.mode" -}}{{- include "allranks.once" (dict "ctx" . "what" "sweep.mode") -}}{{- end -}}
 {{- define "sweep.mode.made" -}}
 {{- $values := include "sweep.values" . | fromJson -}}
 {{- $rest := omit $values "command" "args" "env" "script" "setup" | toJson -}}

@@ -3,7 +3,8 @@ What this chart refuses, besides the rules that all workloads share (allranks.ch
 */}}
 
 {{/* Fails with all that is wrong, or prints nothing. Takes the root context. */}}
-{{- define "torchrun.checks" -}}
+{{- define "torchrun.checks" -}}{{- include "allranks.once" (dict "ctx" . "what" "torchrun.checks") -}}{{- end -}}
+{{- define "torchrun.checks.made" -}}
 {{- $problems := include "allranks.checks.elastic" . | fromJsonArray -}}
 {{- if $problems -}}
 {{- include "allranks.checks.report" (dict "problems" $problems) -}}

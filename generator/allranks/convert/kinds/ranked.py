@@ -58,6 +58,10 @@ _CONTAINERS = {"XGBoostJob": "xgboost", "PaddleJob": "paddle", "JAXJob": "jax"}
 FIELDS: dict[str, tuple[Rule, ...]] = {
     kind: _fields(f"spec.{specs}") for kind, specs in _SPECS.items()
 }
+OF_LIGHTGBM = (
+    "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
+    "MASTER_PORT, RANK and WORLD_SIZE are"
+)
 # The seconds are those of follow.py.
 _ENDED_BY_WORKERS = (
     "the run is done when its workers are: the master, which is role ps here, has 30 seconds more "
@@ -98,10 +102,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
             "the variables of the old operator are made of MASTER_ADDR, RANK and WORLD_SIZE"
         )
     if kind == "XGBoostJob":
-        fields.note(
-            "WORKER_ADDRS and WORKER_PORT, which LightGBM reads, are not set: only MASTER_ADDR, "
-            "MASTER_PORT, RANK and WORLD_SIZE are"
-        )
+        fields.note(OF_LIGHTGBM)
         roles.leave_unset(fields, templates, ("WORKER_ADDRS", "WORKER_PORT"))
     if any(role.name == "ps" for role in own_roles):
         fields.note(_ENDED_BY_WORKERS)

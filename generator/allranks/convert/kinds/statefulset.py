@@ -67,7 +67,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if fields.values.get("workload") == "torchrun":
         fields.put(("torchrun", "controller"), KIND)
         # A script that keeps its pod has not trained again either.
-        keeps_pods = any(note.startswith(commands.POD_STAYS) for note in fields.notes)
+        keeps_pods = commands.POD_STAYS in fields.notes
         fields.note(_FOR_EVER.format("" if keeps_pods else _AS_THEY_DID))
         fields.change(("spec", "template", "spec", "restartPolicy"), _RESTARTS)
     else:

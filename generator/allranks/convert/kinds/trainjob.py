@@ -15,7 +15,7 @@ from allranks.convert.chart_values import finish
 from allranks.convert.inputs import api_server, misspelt_keys
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
-from allranks.convert.kinds import runtime_fields, runtimes
+from allranks.convert.kinds import ranked, runtime_fields, runtimes
 from allranks.convert.pods import pod_values, podsets
 from allranks.convert.programs import commands
 from allranks.convert.verdicts import (
@@ -235,7 +235,7 @@ def _of_workers(fields: Fields, exports: str) -> str:
     gpus = fields.values.get("gpusPerNode") or 1
     if "DMLC_NUM_WORKER" not in exports:
         return exports
-    fields.notes[:] = [note for note in fields.notes if "LightGBM" not in note]
+    fields.notes[:] = [note for note in fields.notes if note != ranked.OF_LIGHTGBM]
     if gpus == 1:
         return exports
     fields.note(
