@@ -1,8 +1,8 @@
 """Big jobs on a big cluster: their pods run where the layout said, and nowhere else.
 
-1,000 nodes of 8 GPUs in one block, and a smaller block beside it, so that there is a wrong place to
-be. The inventory is the live cluster's; the layout is `allranks plan`'s own; Kubernetes' scheduler
-places the pods; KWOK runs them.
+1,000 nodes of 8 GPUs (in CI 250) in one block, and a smaller block beside it, so that there is a
+wrong place to be. The inventory is the live cluster's; the layout is `allranks plan`'s own;
+Kubernetes' scheduler places the pods; KWOK runs them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from allranks import names
+from tests.amounts import amount
 from tests.kube import cluster as kube
 from tests.kube import kwok
 from tests.waiting import until
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 ALLRANKS = Path(sysconfig.get_path("scripts")) / names.CLI
-NODES, SPARE, RACK = 1000, 100, 20
+NODES, SPARE, RACK = amount(1000, ci=250), 100, 20
 _SECONDS = 100.0
 _FAST = 2000
 
@@ -112,7 +113,7 @@ def job(**fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_thousand_torchrun_pods_run_where_the_layout_said(field: Field) -> None:
+def test_many_torchrun_pods_run_where_the_layout_said(field: Field) -> None:
     """One pod on each node of the block that is big enough; a smaller job then gets a rack."""
     layout, expected = field.run("big", job(workload="torchrun", nodes=NODES))
     assert (NODES, 8 * NODES) == (layout["nodes"], layout["worldSize"])
@@ -135,7 +136,7 @@ def test_a_thousand_torchrun_pods_run_where_the_layout_said(field: Field) -> Non
     assert {"block-001"} == {place["block"] for place in layout["assignment"]}
 
 
-def test_a_thousand_mpi_workers_run_where_the_layout_said(field: Field) -> None:
+def test_many_mpi_workers_run_where_the_layout_said(field: Field) -> None:
     """Each worker on a node of its own in the big block; the launcher takes no GPU from them."""
     mpi = {"implementation": "OpenMPI", "transport": "ssh"}
     layout, expected = field.run("ring", job(workload="mpi", nodes=NODES, mpi=mpi))

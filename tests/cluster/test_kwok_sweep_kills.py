@@ -1,4 +1,4 @@
-"""A sweep of 500 trials whose runner is killed, again and again, at any moment of its work.
+"""A sweep of 500 trials (in CI 200) whose runner is killed again and again, at any moment.
 
 The kills are spread over what the sweep records, not over time: on every machine they meet the same
 parts of it, and a slow one needs no longer for each.
@@ -18,6 +18,7 @@ import yaml
 from allranks.sweep import actions, model
 from allranks.sweep.reporting import results
 from allranks.sweep.trials import releases
+from tests.amounts import amount
 from tests.kube import kwok
 
 from . import sweepfork
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-_TRIALS, _BAD, _KILLS = 500, 25, 20
+_TRIALS, _BAD, _KILLS = amount(500, ci=200), 25, amount(20, ci=10)
 _PARALLEL = 24
 # What is recorded of a trial that ends well: proposed, begun, seen, measured, ended.
 _RECORDS = 5
@@ -96,7 +97,7 @@ def _creations(field: Field) -> dict[str, list[float]]:
     return times
 
 
-def test_twenty_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
+def test_kills_lose_nothing_and_repeat_nothing(field: Field) -> None:
     """Each trial ends once, as it should; none begins again once it has ended, and none stays."""
     chance = random.Random(6)  # noqa: S311 - no secret
     bad = set(chance.sample(range(_TRIALS), _BAD))

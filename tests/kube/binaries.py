@@ -4,10 +4,11 @@ Nothing is downloaded as a binary: each program comes from its Go module, whose 
 byte (tools/kube/*). What was built is kept in `.tools/kube/<module>-<version>-<digest of the
 pins>/`, so that only a fresh machine pays, and a changed pin builds anew beside the old one.
 
-Several modules, because their dependencies do not fit into one: etcd's server needs another etcd
-API than CoreDNS, and Kubernetes needs its staging modules at exactly its own version (a module's
-own `replace` lines are lost, so tools/kube/kubernetes/go.mod repeats them). The registry stands
-apart, so that a change of its pins does not build the node anew.
+Several modules, because their dependencies do not fit into one: Kubernetes needs its staging
+modules at exactly its own version (a module's own `replace` lines are lost, so
+tools/kube/kubernetes/go.mod repeats them), and kwok those of another. etcd is of the version whose
+client Kubernetes has, so that both share what they are made of. The registry stands apart, so that
+a change of its pins does not build the node anew.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ REPO = Path(__file__).parents[2]
 PINS = REPO / "tools/kube"
 CACHE = REPO / ".tools/kube"
 
+# As helm is built (tools/build-helm.sh): Go compiles what several programs share once, where the
+# options are the same. What debuggers read is a seventh of its work, and the linker leaves it out.
+_OPTIONS = ("-trimpath", "-gcflags=all=-dwarf=false", "-mod=readonly")
 _KUBERNETES = "k8s.io/kubernetes/cmd"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _CNI = "github.com/containernetworking/plugins/plugins"
@@ -65,8 +69,9 @@ class Module:
     def folder(self) -> Path:
         """Where its programs are kept."""
         digest = hashlib.sha256()
-        for pins in ("go.mod", "go.sum"):
-            digest.update((PINS / self.name / pins).read_bytes())
+        folder = PINS / self.name
+        for path in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*/*.go"))):
+            digest.update(path.read_bytes())
         return CACHE / f"{self.name}-{self.version}-{digest.hexdigest()[:8]}"
 
     @property
@@ -91,20 +96,17 @@ class Module:
 
 
 MODULES = (
-    Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Module(
         "kubernetes",
         "k8s.io/kubernetes",
         {
-            name: f"{_KUBERNETES}/{name}"
-            for name in (
-                "kube-apiserver",
-                "kube-controller-manager",
-                "kube-scheduler",
-                "kubectl",
-                "kubelet",
-                "kube-proxy",
-            )
+            "etcd": "go.etcd.io/etcd/server/v3",
+            "kube-apiserver": f"{_KUBERNETES}/kube-apiserver",
+            "kube-controller-manager": f"{_KUBERNETES}/kube-controller-manager",
+            "kube-scheduler": f"{_KUBERNETES}/kube-scheduler",
+            "kubectl": f"{_KUBERNETES}/kubectl",
+            "kubelet": f"{_KUBERNETES}/kubelet",
+            "kube-proxy": f"{_KUBERNETES}/kube-proxy",
         },
     ),
     Module(
@@ -119,7 +121,7 @@ MODULES = (
             "loopback": f"{_CNI}/main/loopback",
             "host-local": f"{_CNI}/ipam/host-local",
             "portmap": f"{_CNI}/meta/portmap",
-            "coredns": "github.com/coredns/coredns",
+            "coredns": "allranks.dev/tools/kube/node/coredns",
         },
     ),
     Module(
@@ -192,7 +194,7 @@ def _build(module: Module) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for target, packages in _commands(module, partial):
-        command = (go, "build", "-mod=readonly", "-ldflags", module.linker_flags, "-o", target)
+        command = (go, "build", *_OPTIONS, "-ldflags", module.linker_flags, "-o", target)
         process = subprocess.run(
             (*command, *packages),
             cwd=PINS / module.name,

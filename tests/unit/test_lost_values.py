@@ -49,9 +49,12 @@ def lost_values(source: str) -> list[str]:
         for statement in block:
             is_plain = isinstance(statement, ast.Assign | ast.AnnAssign)
             targets = _targets(statement)
-            unread = set(lines) - _names(statement, ast.Load)
+            # Most statements follow none that has set a name, and their walk is most of the work.
+            unread = set(lines) - _names(statement, ast.Load) if lines else set()
             lost += [f"{name}, line {lines[name]}" for name in sorted(unread & targets)]
-            rest = unread - targets if is_plain else unread - _names(statement, ast.Store)
+            rest = unread - targets
+            if rest and not is_plain:
+                rest -= _names(statement, ast.Store)
             lines = {name: lines[name] for name in rest if not isinstance(statement, ast.Return)}
             lines |= dict.fromkeys(targets, statement.lineno)
     return lost

@@ -6,6 +6,7 @@ It is long because it holds the lists of programs that all other modules ask.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import commands, env_words, environment_runners, scanner
@@ -300,6 +301,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 
 
+@lru_cache(maxsize=4096)  # each part of the reading asks it of the same words
 def base(word: str) -> str:
     """The program that a word names, without its folder and quotes: also ``$(which torchrun)``.
 
