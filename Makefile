@@ -32,8 +32,9 @@ help: ## list the commands
 .PHONY: setup
 setup: $(VENV)/.installed $(VENV)/.examples helm-if-missing ## make .venv (the CLI is .venv/bin/allranks) and a helm where none is
 
-.PHONY: setup-test
-setup-test: setup $(HELM4) $(HELM3) $(TEMPLATE4) $(TEMPLATE3) ## setup, and both helm majors for the tests
+.PHONY: setup-test helms
+setup-test: setup helms ## setup, and both helm majors for the tests
+helms: $(HELM4) $(HELM3) $(TEMPLATE4) $(TEMPLATE3)
 
 .PHONY: envs
 envs: $(VENV)/.installed ## environments of their own for TensorFlow, MXNet and torchft (about 50 s, 1.9 GB)

