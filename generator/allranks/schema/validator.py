@@ -145,17 +145,18 @@ def engine_of_file(name: str) -> ChartSchema:
 @functools.lru_cache(maxsize=8)
 def _compile(text: str) -> ChartSchema:
     schema: Schema = json.loads(text)
-    return ChartSchema(schema, _validator_class()(schema))
+    return ChartSchema(schema, _validator_class(schema)(schema))
 
 
-@functools.cache
-def _validator_class() -> Any:
+def _validator_class(schema: Schema) -> Any:
+    """A validator whose keywords judge as Helm does, and which knows the schema's definitions."""
     from jsonschema import Draft202012Validator, validators
 
     extend: Any = validators.extend  # untyped in jsonschema's stubs
-    return extend(
+    own = extend(
         Draft202012Validator,
         {
+            "$ref": _ref,
             "items": _items,
             "pattern": _pattern,
             "patternProperties": _pattern_properties,
@@ -165,6 +166,14 @@ def _validator_class() -> Any:
             "uniqueItems": _unique_items,
         },
     )
+    own.definitions = schema.get("$defs", {})
+    return own
+
+
+def _definition(validator: Any, reference: str) -> Schema:
+    """The node that a reference means: each is to a definition of the schema itself."""
+    definition: Schema = validator.definitions[reference.removeprefix("#/$defs/")]
+    return definition
 
 
 @functools.cache
@@ -180,6 +189,11 @@ def regex(pattern: str) -> re.Pattern[str]:
             in_class = char == "["
         escaped = char == "\\" and not escaped
     return re.compile(text, re.ASCII)
+
+
+def _ref(validator: Any, reference: str, instance: Any, _: Schema) -> Iterator[ValidationError]:
+    """Without jsonschema's search for the node, which is a quarter of all its work."""
+    yield from validator.descend(instance, _definition(validator, reference))
 
 
 def _items(validator: Any, node: Any, instance: Any, _: Schema) -> Iterator[ValidationError]:
@@ -223,8 +237,7 @@ def _quick(validator: Any, node: Schema, value: Any) -> bool | None:
     while "$ref" in node:
         if len(node.keys() - _REMARKS) > 1:
             return None
-        root = validator._resolver.lookup("").contents  # noqa: SLF001 - as jsonschema's own keywords
-        node = root["$defs"][node["$ref"].removeprefix("#/$defs/")]
+        node = _definition(validator, node["$ref"])
     kinds = node.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     if kinds and not any(validator.is_type(value, kind) for kind in kinds):
