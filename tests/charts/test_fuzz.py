@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.amounts import amount
 from tests.fuzz import mutations, verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SEED = 5
-SAMPLE = 120
+SAMPLE = amount(120, ci=60)
 PARTS = 6  # so that two workers share the work
 
 

@@ -4,8 +4,7 @@ one by its name.
 */}}
 
 {{/* The framework's recipe. JSON; takes the root context. */}}
-{{- define "elastic.recipe" -}}{{- include "allranks.once" (dict "ctx" . "what" "elastic.recipe") -}}{{- end -}}
-{{- define "elastic.recipe.made" -}}
+{{- define "elastic.recipe" -}}
 {{- get (.Files.Get "frameworks.yaml" | fromYaml) .Values.elastic.framework | toJson -}}
 {{- end -}}
 

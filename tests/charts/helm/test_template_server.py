@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import template_server
+from tests.amounts import amount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,8 @@ def test_each_chart_is_rendered_as_by_helm(repo: Path, helm: Helm, chart: str) -
     _both(helm, "demo", folder)
     for values in (_IMAGE, _IMAGE):
         _both(helm, "demo", folder, values=values)
-    for file in sorted((folder / "ci").glob("*values.yaml")):
+    files = sorted((folder / "ci").glob("*values.yaml"))
+    for file in files[:: amount(1, ci=6)]:  # what differed would differ for most
         _both(helm, "demo", folder, "-f", file)
     schema = ("--skip-schema-validation", "--set", "nodes=-1,wrong=true")
     _both(helm, "demo", folder, *schema, values=_IMAGE)
