@@ -2,12 +2,15 @@
 # Run make targets one after the other, also after one that fails: tiers.sh TARGET...
 # Targets that wait more than they compute can share the cores: A+B runs at once, and the output of B
 # comes whole after that of A. At the end: the time of each, which failed, and exit code 1 where any did.
+# With TIERS_BEGIN_BEFORE no target begins after so many seconds, and the end names those that did not: of a
+# machine that ends what takes too long nobody would see anything else.
 set -uo pipefail
 export ALLRANKS_TIER_LOG
 ALLRANKS_TIER_LOG=$(mktemp)
 outputs=$(mktemp -d) # of what runs beside another target
 start=$SECONDS
 failed_targets=()
+late_targets=()
 pids=()
 end() {
   # What still runs after Ctrl-C; make ends what it has started.
@@ -19,6 +22,8 @@ end() {
   cat "$ALLRANKS_TIER_LOG"
   rm -rf "$ALLRANKS_TIER_LOG" "$outputs"
   echo "all: $((SECONDS - start)) s"
+  [ "${#late_targets[@]}" -eq 0 ] ||
+    echo "not begun, as $TIERS_BEGIN_BEFORE s were over: ${late_targets[*]}"
   [ "${#failed_targets[@]}" -eq 0 ] || echo "failed: ${failed_targets[*]}"
 }
 trap end EXIT
@@ -38,6 +43,10 @@ note() {
 for group in "$@"; do
   IFS=+ read -ra targets <<<"$group"
   target_start=$SECONDS
+  if [ -n "${TIERS_BEGIN_BEFORE:-}" ] && [ $((target_start - start)) -ge "$TIERS_BEGIN_BEFORE" ]; then
+    late_targets+=("${targets[@]}")
+    continue
+  fi
   pids=()
   for target in "${targets[@]:1}"; do
     "${MAKE:-make}" "$target" >"$outputs/$target" 2>&1 &

@@ -20,11 +20,13 @@ test-second: ; @touch second; until [ -e first ]; do sleep 0.01; done; echo seco
 """
 
 
-def tiers(repo: Path, folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+def tiers(
+    repo: Path, folder: Path, *targets: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run targets of a small Makefile."""
     (folder / "Makefile").write_text(MAKEFILE.format(repo=repo))
     # Where make itself runs these tests, its flags are not those of the small one.
-    env = {"PATH": os.environ["PATH"]}
+    env = {"PATH": os.environ["PATH"], **variables}
     words = [repo / "tools/tiers.sh", *targets]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
@@ -53,6 +55,17 @@ def test_all_tiers_that_pass(repo: Path, tmp_path: Path) -> None:
     process = tiers(repo, tmp_path, "lint", "test-good")
     assert (0, "") == (process.returncode, process.stderr)
     assert "failed" not in process.stdout
+
+
+def test_what_would_begin_too_late_is_named(repo: Path, tmp_path: Path) -> None:
+    """It is not begun, and the verdict is that of the others."""
+    process = tiers(repo, tmp_path, "test-bad", "lint", TIERS_BEGIN_BEFORE="0")
+    assert 0 == process.returncode
+    assert "linted" not in process.stdout
+    assert "not begun, as 0 s were over: test-bad lint\n" in process.stdout
+    process = tiers(repo, tmp_path, "test-bad", "lint", TIERS_BEGIN_BEFORE="3600")
+    assert 1 == process.returncode
+    assert "not begun" not in process.stdout
 
 
 def test_tiers_that_run_at_once(repo: Path, tmp_path: Path) -> None:
