@@ -153,7 +153,7 @@ def _validator_class(schema: Schema) -> Any:
     from jsonschema import Draft202012Validator, validators
 
     extend: Any = validators.extend  # untyped in jsonschema's stubs
-    own = extend(
+    validator_class = extend(
         Draft202012Validator,
         {
             "$ref": _ref,
@@ -166,8 +166,8 @@ def _validator_class(schema: Schema) -> Any:
             "uniqueItems": _unique_items,
         },
     )
-    own.definitions = schema.get("$defs", {})
-    return own
+    validator_class.definitions = schema.get("$defs", {})
+    return validator_class
 
 
 def _definition(validator: Any, reference: str) -> Schema:

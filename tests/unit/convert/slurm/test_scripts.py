@@ -438,8 +438,8 @@ def test_what_a_signal_comes_before_is_the_end_of_the_time(
     conversion = _script(head, "srun torchrun train.py")
     assert policy == {key: conversion.values["runPolicy"][key] for key in policy}
     assert outcome == _verdict(conversion, "--signal").outcome.value
-    is_said = "120 s before the time is over" in _verdict(conversion, "--time").why
-    assert is_said == (outcome == "changed")
+    notice = "120 s before the time is over"
+    assert (notice in _verdict(conversion, "--time").why) == (outcome == "changed")
 
 
 @pytest.mark.parametrize(
