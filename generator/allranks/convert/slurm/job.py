@@ -30,7 +30,7 @@ from allranks.convert.slurm import (
     task_counts,
 )
 from allranks.convert.slurm.batch_script import reader
-from allranks.convert.slurm.batch_script.containers import singularity_environment
+from allranks.convert.slurm.batch_script.containers import host_paths, singularity_environment
 from allranks.convert.slurm.batch_script.setup import option_variables, unset_variables
 from allranks.convert.slurm.batch_script.steps import srun_environment
 from allranks.convert.slurm.batch_script.text import (
@@ -190,12 +190,13 @@ def convert(
     text, of_container = singularity_environment.carry(
         launcher_variables.inline(printing_functions.inline(here_documents.inline(text)))
     )
+    text, of_host = host_paths.carry(text)
     job.text = text
     job.size = sizes.read(settings)
     job.body = reader.read(
         text, source=source, size=job.size, settings=settings, args=args, contents=contents
     )
-    job.body.verdicts.extend([*of_end, *of_container])
+    job.body.verdicts.extend([*of_end, *of_container, *of_host])
     _put_body(job, args)
     for setting in job.body.settings:
         if not _is_of_one_container(job, setting):
