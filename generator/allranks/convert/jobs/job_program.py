@@ -316,17 +316,30 @@ def check_nodes(
     """
     total, default = pods
     nnodes = "1" if "standalone" in options else options.get("nnodes", default)
+    why = other_nodes(nnodes, variables, total)
+    for key in ("command", "args") if why else ():
+        fields.leave((*container, key), f"its torchrun has {why}")
+
+
+def other_nodes(nnodes: str, variables: Mapping[str, str], total: int) -> str:
+    """What became of a launcher's --nnodes that another number of pods has; "" where it fits.
+
+    Args:
+        nnodes: the option's text.
+        variables: those of its variables whose text is known.
+        total: how many pods there are.
+    """
     least, count = (references.number(end, variables) for end in references.ends(nnodes))
     if count is None or (least or count) <= total <= count:
-        return
-    with_others = "waited for" if count > total else "trained with"
-    training = "trained by itself" if count == 1 else f"{with_others} {plural(count - 1, 'other')}"
-    for key in ("command", "args"):
-        fields.leave(
-            (*container, key),
-            f"its torchrun has --nnodes {nnodes}: each of {plural(total, 'pod')} {training}; "
-            "here all of them train together",
-        )
+        return ""
+    pods = plural(total, "pod")
+    if count == 1:
+        training = f"each of {pods} trained by itself"
+    elif count < total:
+        training = f"{count} of {pods} trained together, and the rest had no part in it"
+    else:
+        training = f"each of {pods} waited for {plural((least or count) - 1, 'other')}"
+    return f"--nnodes {nnodes}: {training}; here all of them train together"
 
 
 # Numbers of processes that torchrun takes from the devices of a pod; "" is no flag at all.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert import registry
+from allranks.convert.chart_values import end_of_run
 from allranks.convert.documents.document import keys_of
 from allranks.convert.verdicts import dotted
 from allranks.errors import InputError, InvalidValues, Problem
@@ -138,6 +139,7 @@ class Rewrite:
         """
         self.put(("spec", "runPolicy", "cleanPodPolicy"), "Running")
         inner = self.convert(key, context)
+        end_of_run.take_back(self.fields)
         self.fields.values.get("mpi", {}).pop("cleanPodPolicy", None)  # the chart's own default
         return inner
 

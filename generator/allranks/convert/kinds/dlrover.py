@@ -210,7 +210,10 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
         fields.put(
             ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
         )
-    if losses := _options_not_carried(program):
+    nnodes = program.options.get("nnodes", "")
+    why = job_program.other_nodes(nnodes, pod.variables, fields.values.get("nodes", 0))
+    losses = (f"its dlrover-run has {why}",) if why else ()
+    if losses := (*losses, *_options_not_carried(program)):
         fields.leave(source, "; ".join((*losses, *program.changes[1:])))
     for note in program.notes:
         fields.note(note)

@@ -75,6 +75,7 @@ _NESTED = (
 _OF_COMMAND = "the command starts its processes itself"
 _PORT = 23456  # which it opens where no container has one of its name
 _SINGLE = "a single size is no range: nodes says it"
+_REVERSED = "minReplicas is more than maxReplicas, of which torchrun makes no range: nodes says it"
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -130,11 +131,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     ]
     run_policy.restart_policies(fields, policies)
     _elastic(fields, program)
-    if run_policy.leaves_pods(fields):
-        # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
-        waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
-        of_workers = "without a Master a PyTorchJob is done when all of its workers are"
-        end_of_run.note(fields, of_workers if waits else end_of_run.OF_OPERATOR)
+    # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
+    if "Master" not in roles and not fields.has("spec", "elasticPolicy"):
+        # A cleanPodPolicy finds no pod that still works.
+        if fields.get("spec", "runPolicy", "cleanPodPolicy") != "None":  # whose verdict says it
+            of_workers = "without a Master a PyTorchJob is done when all of its workers are"
+            end_of_run.note(fields, of_workers)
+    elif run_policy.leaves_pods(fields):
+        end_of_run.note(fields, end_of_run.OF_OPERATOR)
     _environment(fields, pod, program)
     return finish.conversion(fields)
 
@@ -363,7 +367,7 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
     nodes = sum(_replicas(fields, role) for role in roles)
     most = fields.number("spec", "elasticPolicy", "maxReplicas")
     least = fields.number("spec", "elasticPolicy", "minReplicas")
-    why = _SINGLE
+    why = _REVERSED if most and least and least > most else _SINGLE
     if most and least and program.runner is commands.Runner.PLAIN:
         why = "no torchrun of the command's reads it, and the job has all of its pods"
     elif most and least and _has_fixed_size(program, pod):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allranks.convert.chart_values import finish
+from allranks.convert.chart_values import end_of_run, finish
 from allranks.convert.jobs import roles, run_policy
 from allranks.convert.pods import pod_values
 from allranks.convert.programs import shell
@@ -88,6 +88,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         run_policy.refuse_more_masters(fields, (*path, "Master"))
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
+    has_master = any(role.name == "ps" for role in own_roles)
     own_roles = _alike(fields, own_roles, has_servers=kind == "PaddleJob")
     templates = roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
     if kind == "PaddleJob":
@@ -104,8 +105,14 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if kind == "XGBoostJob":
         fields.note(OF_LIGHTGBM)
         roles.leave_unset(fields, templates, ("WORKER_ADDRS", "WORKER_PORT"))
-    if any(role.name == "ps" for role in own_roles):
+    has_own_master = any(role.name == "ps" for role in own_roles)
+    if has_own_master:
         fields.note(_ENDED_BY_WORKERS)
+    elif kind == "XGBoostJob" and has_master and fields.values.get("nodes", 1) > 1:
+        # Source: pkg/controller.v1/xgboost/xgboostjob_controller.go of kubeflow/training-operator.
+        fields.put(("elastic", "successPolicy"), "lead")
+        if run_policy.leaves_pods(fields):
+            end_of_run.note(fields, end_of_run.OF_OPERATOR)
     run_policy.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     run_policy.restart_policies(fields, policies, is_never=kind != "PaddleJob")  # that: OnFailure
