@@ -20,6 +20,8 @@ _WORKER = "worker"
 # What the training operator does where the object has no policy.
 OF_OPERATOR = "the operator lets them go on without a cleanPodPolicy"
 OF_TFJOB = f"{OF_OPERATOR} (tf-operator, which was before it, ended them as well)"
+# A cleanPodPolicy then finds no pod that still works.
+OF_WORKERS = "without a Master a PyTorchJob is done when all of its workers are"
 OF_JOB = "a Job is done when all of its pods are"
 
 

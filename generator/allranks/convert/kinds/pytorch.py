@@ -75,7 +75,7 @@ _NESTED = (
 _OF_COMMAND = "the command starts its processes itself"
 _PORT = 23456  # which it opens where no container has one of its name
 _SINGLE = "a single size is no range: nodes says it"
-_REVERSED = "minReplicas is more than maxReplicas, of which torchrun makes no range: nodes says it"
+_REVERSED = "minReplicas is more than maxReplicas, which is no range: nodes says it"
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
 
 
@@ -132,12 +132,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     run_policy.restart_policies(fields, policies)
     _elastic(fields, program)
     # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
-    if "Master" not in roles and not fields.has("spec", "elasticPolicy"):
-        # A cleanPodPolicy finds no pod that still works.
-        if fields.get("spec", "runPolicy", "cleanPodPolicy") != "None":  # whose verdict says it
-            of_workers = "without a Master a PyTorchJob is done when all of its workers are"
-            end_of_run.note(fields, of_workers)
-    elif run_policy.leaves_pods(fields):
+    waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
+    if waits and fields.get("spec", "runPolicy", "cleanPodPolicy") != "None":  # which says it
+        end_of_run.note(fields, end_of_run.OF_WORKERS)
+    elif not waits and run_policy.leaves_pods(fields):
         end_of_run.note(fields, end_of_run.OF_OPERATOR)
     _environment(fields, pod, program)
     return finish.conversion(fields)

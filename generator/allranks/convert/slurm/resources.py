@@ -49,6 +49,7 @@ def put_size(job: Draft) -> None:
         if gpus:
             fields.put(("gpusPerNode",), gpus, of_gpus)
     _say_node(job)
+    _say_launchers(job)
     procs = body.procs_per_node
     if procs and gpus and procs > gpus and body.workload != "mpi":
         _say_shared(job, procs, gpus)
@@ -120,6 +121,18 @@ def _note_launcher(job: Draft) -> None:
     is_launched = job.body.workload == "torchrun" and "array" not in job.settings
     if memory and memory < _LITTLE and is_launched:
         job.fields.note(_OF_LAUNCHER)
+
+
+def _say_launchers(job: Draft) -> None:
+    """Say of tasks that nodes have in unlike numbers that each pod has one launcher of ranks."""
+    own_option, _ = job.body.procs_option
+    tasks, nodes = job.size.tasks, job.size.nodes
+    if own_option and tasks and nodes and tasks % nodes:
+        why = (
+            f"{plural(tasks, 'task')} are not the same number on each of {plural(nodes, 'node')}: "
+            f"each pod has one launcher, and as many ranks as its {own_option} says"
+        )
+        job.size.outcomes["ntasks"] = (Outcome.NOT_CARRIED, "", why)
 
 
 def _put_shared_memory(job: Draft) -> None:

@@ -66,6 +66,15 @@ def test_a_limit_of_the_step_is_that_of_the_run() -> None:
     assert "the limit of the job" in verdict.why
 
 
+def test_tasks_in_unlike_numbers_do_not_count_a_launchers_ranks() -> None:
+    """torchrun's own option says how many a node has, and the report no other number."""
+    torchrun = "srun torchrun --nnodes=2 --nproc-per-node=3 train.py"
+    conversion = _convert("#SBATCH --nodes=2 --ntasks=3 --gres=gpu:3", torchrun)
+    assert "procsPerNode is 2" not in str(conversion.verdicts)
+    assert "each pod has one launcher" in _verdict(conversion, "--ntasks").why
+    assert "--nproc-per-node 3" in _verdict(conversion, "--ntasks").why
+
+
 def test_an_image_of_singularity_is_carried() -> None:
     """`docker://` names a registry's image."""
     conversion = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")

@@ -39,8 +39,8 @@ def carry(text: str) -> tuple[str, list[Verdict]]:
     """
     if not _all_run_in_containers(text):
         return text, []
-    kept = re.findall(r"--container-env[= ](\S+)", text)
-    passed_on = {name for names in kept for name in names.strip("\"'").split(",")}
+    options = re.findall(r"--container-env[= ](\S+)", text)
+    passed_on = {name for names in options for name in names.strip("\"'").split(",")}
     verdicts: dict[str, Verdict] = {}
 
     def without(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from allranks.convert.programs import commands, scanner
 from allranks.convert.slurm.batch_script.text import first_node, node_names, substitutions, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from allranks.convert.programs.scanner import Command, Statement
 
@@ -428,52 +428,6 @@ def as_text(command: Sequence[str]) -> str:
 _VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][^}\"']*\}|[A-Za-z_]\w*)")
 _SETS_ONE = re.compile(r"[A-Za-z_]\w*=")
 _DEFAULT = re.compile(r'"?\$\{([A-Za-z_]\w*):?=(.*)\}"?', re.DOTALL)
-_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)(\[[@*]\])?\}|([A-Za-z_]\w*))")
-
-
-def expanded(text: str, parts: Mapping[str, str]) -> tuple[str, set[str]]:
-    """A text with the contents of variables in it, and which of them were.
-
-    Args:
-        text: shell; what stands in single quotes stays.
-        parts: the contents, as words of a shell.
-    """
-    names: set[str] = set()
-    if "$" not in text or not parts:
-        return text, names
-    out: list[str] = []
-    at, in_double = 0, False
-    while at < len(text):
-        char = text[at]
-        match = _REFERENCE.match(text, at + (char == '"'))
-        name = (match[1] or match[3]) if match is not None else ""
-        if match is not None and name in parts:
-            is_whole = char == '"' and not in_double and text.startswith('"', match.end())
-            if is_whole and match[2]:
-                out.append(parts[name])
-                at = match.end() + 1
-                names.add(name)
-                continue
-            if char == "$":
-                content = parts[name]
-                out.append(content.replace('"', '\\"') if in_double else content)
-                at = match.end()
-                names.add(name)
-                continue
-        if char == "\\":
-            out.append(text[at : at + 2])
-            at += 2
-            continue
-        if char == "'" and not in_double:
-            end = text.find("'", at + 1)
-            end = len(text) if end < 0 else end + 1
-            out.append(text[at:end])
-            at = end
-            continue
-        in_double ^= char == '"'
-        out.append(char)
-        at += 1
-    return "".join(out), names
 
 
 def put(pattern: str, piece: str, text: str) -> str:

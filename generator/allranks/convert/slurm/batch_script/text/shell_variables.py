@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import (
+    expansion,
     first_node,
     sent_folder,
     shell_text,
@@ -117,7 +118,7 @@ class ShellVariables:
         parts = self.parts if parts is None else parts
         for _ in range(_DEEPEST):
             before = text
-            text, names = shell_text.expanded(text, parts)
+            text, names = expansion.expanded(text, parts)
             self.expanded_names |= names
             if text == before or len(text) > _LONGEST:
                 break
