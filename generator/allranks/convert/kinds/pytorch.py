@@ -405,8 +405,7 @@ def _put_range(fields: Fields, program: commands.Program, least: int, most: int)
 
 def _has_fixed_size(program: commands.Program, pod: PodTemplate) -> bool:
     """Whether a command's own --nnodes is a number: torchrun then keeps to it."""
-    nnodes = program.options.get("nnodes", "")
-    return references.number(nnodes, pod.variables) is not None
+    return references.number(program.options.get("nnodes", ""), pod.variables) is not None
 
 
 def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) -> None:

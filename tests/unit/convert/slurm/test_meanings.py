@@ -67,7 +67,7 @@ def test_a_limit_of_the_step_is_that_of_the_run() -> None:
 
 
 def test_tasks_in_unlike_numbers_do_not_count_a_launchers_ranks() -> None:
-    """torchrun's own option says how many a node has, and the report no other number."""
+    """The launcher's own option says how many a node has, and the report no other number."""
     torchrun = "srun torchrun --nnodes=2 --nproc-per-node=3 train.py"
     conversion = _convert("#SBATCH --nodes=2 --ntasks=3 --gres=gpu:3", torchrun)
     assert "procsPerNode is 2" not in str(conversion.verdicts)
