@@ -13,7 +13,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$(dirname "$root/$target")"
 cd "$root/tools/helm$major"
 # Into a name of its own first, so that an interrupted build never leaves half a helm.
-# What debuggers read is a seventh of the compiler's work, and the linker leaves it out.
+# What debuggers read is a seventh of the compiler's work, and the linker leaves it out. The options are those of
+# tests/kube/binaries.py: Go compiles what several programs share once, where they are the same.
 CGO_ENABLED=0 go build -trimpath -gcflags=all=-dwarf=false -mod=readonly \
   -ldflags "-s -w -X helm.sh/helm/v$major/internal/version.version=$version" \
   -o "$root/$target.partial" "$package"

@@ -101,12 +101,17 @@ MODULES = (
         "k8s.io/kubernetes",
         {
             "etcd": "go.etcd.io/etcd/server/v3",
-            "kube-apiserver": f"{_KUBERNETES}/kube-apiserver",
-            "kube-controller-manager": f"{_KUBERNETES}/kube-controller-manager",
-            "kube-scheduler": f"{_KUBERNETES}/kube-scheduler",
-            "kubectl": f"{_KUBERNETES}/kubectl",
-            "kubelet": f"{_KUBERNETES}/kubelet",
-            "kube-proxy": f"{_KUBERNETES}/kube-proxy",
+            **{
+                name: f"{_KUBERNETES}/{name}"
+                for name in (
+                    "kube-apiserver",
+                    "kube-controller-manager",
+                    "kube-scheduler",
+                    "kubectl",
+                    "kubelet",
+                    "kube-proxy",
+                )
+            },
         },
     ),
     Module(

@@ -56,12 +56,9 @@ DEL character arrive as they were typed. Nothing here goes through `tpl`.
 {{- $ragged := or (hasPrefix "\n" .text) (hasPrefix " " .text) (hasSuffix " " .text) (hasSuffix "\n\n" .text) (contains " \n" .text) -}}
 {{- /* ASCII is known without the regular expression, whose time is seen in texts of many kilobytes. */ -}}
 {{- $ascii := "\n !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~" -}}
-{{- $clean := and (not $ragged) (or (and .text (not (trimAll $ascii .text))) (regexMatch "^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} \\n]+$" .text)) -}}
-{{- if and $clean (hasSuffix "\n" .text) -}}
-|
-{{ include "allranks.yaml.indented" . }}
-{{- else if $clean -}}
-|-
+{{- $readable := or (not (trimAll $ascii .text)) (regexMatch "^[\\p{L}\\p{M}\\p{N}\\p{P}\\p{S} \\n]+$" .text) -}}
+{{- if and .text (not $ragged) $readable -}}
+{{ hasSuffix "\n" .text | ternary "|" "|-" }}
 {{ include "allranks.yaml.indented" . }}
 {{- else -}}
 {{- quote .text -}}

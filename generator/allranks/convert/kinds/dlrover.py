@@ -203,15 +203,13 @@ def _processes(fields: Fields, pod: PodTemplate, context: Context) -> None:
     count = references.number(program.options.get("nproc-per-node", "1"), pod.variables)
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count)
-    first, last = references.ends(program.options.get("nnodes", ""))
+    nodes, nnodes = fields.values.get("nodes", 0), program.options.get("nnodes", "")
+    first, last = references.ends(nnodes)
     least = references.number(first, pod.variables)
     if first != last and least:
         fields.put(("elastic", "auto", "minWorkers"), least, source)
-        fields.put(
-            ("elastic", "auto", "maxWorkers"), max(least, fields.values.get("nodes", 0)), source
-        )
-    nnodes = program.options.get("nnodes", "")
-    why = job_program.other_nodes(nnodes, pod.variables, fields.values.get("nodes", 0))
+        fields.put(("elastic", "auto", "maxWorkers"), max(least, nodes), source)
+    why = job_program.other_nodes(nnodes, pod.variables, nodes)
     losses = (f"its dlrover-run has {why}",) if why else ()
     if losses := (*losses, *_options_not_carried(program)):
         fields.leave(source, "; ".join((*losses, *program.changes[1:])))

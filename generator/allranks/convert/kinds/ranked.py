@@ -105,8 +105,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if kind == "XGBoostJob":
         fields.note(OF_LIGHTGBM)
         roles.leave_unset(fields, templates, ("WORKER_ADDRS", "WORKER_PORT"))
-    has_own_master = any(role.name == "ps" for role in own_roles)
-    if has_own_master:
+    if any(role.name == "ps" for role in own_roles):
         fields.note(_ENDED_BY_WORKERS)
     elif kind == "XGBoostJob" and has_master and fields.values.get("nodes", 1) > 1:
         # Source: pkg/controller.v1/xgboost/xgboostjob_controller.go of kubeflow/training-operator.

@@ -278,12 +278,14 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
             if (item.kind, item.name, item.group) == (kind, name, runtimes.GROUP)
         }
     )
-    why = f"the runtime {name} is not in the input"
-    for other in (own for own in runtimes.KINDS if own != kind):
+    for other in runtimes.KINDS:  # none is there of its own kind
         if context.find(other, name, runtimes.GROUP) is not None:
-            why = f"{title} is not in the input, which has a {other} of that name"
-            hint = f"write runtimeRef.kind: {other} and runtimeRef.apiGroup: {runtimes.GROUP}"
-            raise InputError(why, path="spec.runtimeRef.name", hint=hint)
+            raise InputError(
+                f"{title} is not in the input, which has a {other} of that name",
+                path="spec.runtimeRef.name",
+                hint=f"write runtimeRef.kind: {other} and runtimeRef.apiGroup: {runtimes.GROUP}",
+            )
+    why = f"the runtime {name} is not in the input"
     if elsewhere:
         places = " or ".join(elsewhere)
         why += f" for the namespace {context.home}: a job takes none of the namespace {places}"

@@ -129,8 +129,8 @@ def _say_launchers(job: Draft) -> None:
     tasks, nodes = job.size.tasks, job.size.nodes
     if own_option and tasks and nodes and tasks % nodes:
         why = (
-            f"{plural(tasks, 'task')} are not the same number on each of {plural(nodes, 'node')}: "
-            f"each pod has one launcher, and as many ranks as its {own_option} says"
+            f"{sizes.unlike_tasks(tasks, nodes)}: each pod has one launcher, and as many ranks as "
+            f"its {own_option} says"
         )
         job.size.outcomes["ntasks"] = (Outcome.NOT_CARRIED, "", why)
 

@@ -291,10 +291,17 @@ def why_uneven(tasks: int, nodes: int, end: str) -> str:
         nodes: how many nodes.
         end: what comes of the same number on all, as a part of a sentence.
     """
-    return (
-        f"{plural(tasks, 'task')} are not the same number on each of {plural(nodes, 'node')}: "
-        f"procsPerNode is {math.ceil(tasks / nodes)} on all, {end}"
-    )
+    return f"{unlike_tasks(tasks, nodes)}: procsPerNode is {math.ceil(tasks / nodes)} on all, {end}"
+
+
+def unlike_tasks(tasks: int, nodes: int) -> str:
+    """What is true of tasks that nodes have in unlike numbers, as the begin of a sentence.
+
+    Args:
+        tasks: how many there are.
+        nodes: how many nodes.
+    """
+    return f"{plural(tasks, 'task')} are not the same number on each of {plural(nodes, 'node')}"
 
 
 def _tasks_of_all_gpus(reader: _SizeReader) -> int | None:

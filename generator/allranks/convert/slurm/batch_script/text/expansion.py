@@ -74,9 +74,11 @@ def _split(content: str, *, in_double: bool) -> str:
         tokens = [token.text for token in scanner.tokens(content) if token.kind == "word"]
     except scanner.ScriptError:
         return content
-    pieces = [piece for token in tokens for piece in scanner.unquote(token).split()]
-    if in_double or "$(" in content or "`" in content:
-        return " ".join(map(scanner.unquote, tokens)) if in_double else content
+    if in_double:
+        return " ".join(map(scanner.unquote, tokens))
+    if "$(" in content or "`" in content:
+        return content
+    pieces = (piece for token in tokens for piece in scanner.unquote(token).split())
     return " ".join(map(_as_word, pieces))
 
 
