@@ -84,6 +84,31 @@ def test_a_world_size_that_counts_no_ranks_is_said(value: str, step: str, is_oth
 
 
 @pytest.mark.parametrize(
+    ("step", "command"),
+    [
+        ("srun python a.py --world $WORLD_SIZE", ["bash", "-c", "exec python a.py --world 8"]),
+        (
+            'srun bash -c "python a.py --world ${WORLD_SIZE} --rank \\$SLURM_PROCID"',
+            ["bash", "-c", "exec python a.py --world 8 --rank $SLURM_PROCID"],
+        ),
+        (
+            "srun bash -c 'WORLD_SIZE=3; python a.py $WORLD_SIZE'",
+            ["bash", "-c", "WORLD_SIZE=3; python a.py $WORLD_SIZE"],
+        ),
+    ],
+)
+def test_the_words_of_a_command_have_the_world_size_that_they_had(
+    step: str, command: list[str]
+) -> None:
+    """A program that starts the processes of its node is told how many there are in all."""
+    rows = ("export WORLD_SIZE=$((SLURM_NNODES * 4))", step)
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", *rows)
+    assert command == conversion.values["command"]
+    (why,) = (own.why for own in conversion.verdicts if own.path == "WORLD_SIZE=8")
+    assert why.endswith("as there") == ("8" in " ".join(command))
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "$(/usr/sbin/ip a show | grep inet | grep 192.168 | head -1 | cut -d ' ' -f 6)",

@@ -550,3 +550,32 @@ def test_a_flag_that_no_mount_has_is_named(mounts: str, flag: str, is_read_only:
     assert [flag] * bool(flag) == [why.split(": ")[1].split(" is no flag")[0] for why in reasons]
     (container,) = conversion.values["podTemplate"]["spec"]["containers"]
     assert is_read_only == container["volumeMounts"][0].get("readOnly", False)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "srun bash -c 'singularity exec --nv -B /data:/d img.sif {}'",
+        'RUN="singularity exec --nv -B /data:/d img.sif {}"\nsrun bash -c "$RUN"',
+        "srun sh -c 'exec apptainer exec -B /data:/d docker://a.io/b:1 {}'",
+    ],
+)
+def test_a_container_in_the_text_of_a_steps_shell_is_the_pod(step: str) -> None:
+    """The launcher in it starts the ranks of its node, as without the container."""
+    program = "accelerate launch --num_machines 2 a.py"
+    options = "#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4"
+    conversion = _convert(options, step.format(program))
+    command = conversion.values["command"]
+    assert command[-1].split("\n")[-1] == f"exec {program}"
+    assert "unset PET_" in command[-1]
+    (volume,) = conversion.values["podTemplate"]["spec"]["volumes"]
+    assert volume["hostPath"]["path"] == "/data"
+    assert not any("starts no containers" in own.why for own in conversion.verdicts)
+    assert not any("leave procsPerNode out" in own.why for own in conversion.verdicts)
+
+
+def test_containers_among_other_commands_of_a_shell_are_not_carried() -> None:
+    """A pod's shell would start the second of them in the pod."""
+    step = "srun bash -c 'module load a; singularity exec a.sif python a.py | tee a.log'"
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=4", step)
+    assert [own.path for own in conversion.lost if "no containers" in own.why] == ["singularity"]

@@ -20,6 +20,7 @@ from allranks.convert.slurm.batch_script.runs import (
     step_conditions,
     step_environment,
     steps_in_background,
+    world_size,
 )
 from allranks.convert.slurm.batch_script.setup import (
     bare_programs,
@@ -29,7 +30,6 @@ from allranks.convert.slurm.batch_script.setup import (
     own_shells,
     setup_lines,
 )
-from allranks.convert.slurm.batch_script.setup.left_out import is_count_of_nodes
 from allranks.convert.slurm.batch_script.steps import (
     behind_step,
     mpirun,
@@ -44,7 +44,6 @@ from allranks.convert.slurm.batch_script.steps import (
 from allranks.convert.slurm.batch_script.text import first_node, set_options, shell_text, words
 from allranks.convert.slurm.batch_script.text.script_reading import Limit
 from allranks.convert.verdicts import Outcome
-from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from allranks.convert.programs.scanner import Command, Statement
@@ -128,6 +127,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
             text = setup_lines.text_of(reading, other, is_single=False)
             setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
     rank_sizes.put_size(reading, main, program)
+    program = world_size.with_own(reading, main, program)
     nested = None
     if statement.function or any(command.within for command in statement.commands):
         nested = _nested_text(reading, main, place, program, steps)
@@ -246,7 +246,6 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
     why = "; ".join(reasons) or "each rank runs it"
     body.say(line, text, Outcome.CHANGED, "command", why)
     _say_environment(reading.script, body, main, program)
-    _say_world_size(reading, main, program)
     limit = reading.details.limits.get(id(main.command), "")
     seconds = amounts.seconds_of_timeout(limit)
     if seconds:
@@ -285,27 +284,6 @@ def _say_environment(script: Script, body: Body, main: Step, program: commands.P
         "first on PATH, in setup"
     )
     body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
-
-
-def _say_world_size(reading: ScriptReading, main: Step, program: commands.Program) -> None:
-    """Say of a WORLD_SIZE that is no number of ranks, as that of nodes, that it is that here."""
-    script = reading.script
-    if program.runner is not Runner.PLAIN or program.is_nested:
-        return
-    own = [
-        (command.line, value)
-        for command in script.commands
-        for name, value in shell_text.assigned_by(command)
-        if name == "WORLD_SIZE"
-    ]
-    for line, value in own[:1] if len(own) == 1 else []:
-        variable = shell_text.variable_alone(value.strip('"'))
-        text = words.resolve(value, reading.variables.constants) or ""
-        text = str(main.size.node_count) if is_count_of_nodes(script, variable) else text
-        ranks = rank_sizes.rank_count(reading)
-        if text.isdecimal() and int(text) != ranks:
-            why = f"the script has {text} there, and here it counts the {plural(ranks, 'rank')}"
-            reading.body.say(line, f"WORLD_SIZE={text}", Outcome.CHANGED, "", why)
 
 
 def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:
@@ -365,9 +343,7 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
     rest = torchrun_environment.with_options(rest, variables.contents)
     if main.size.node_count == 1:
         rest = _without_hostfile(rest)
-    inner = variables.inner_text(rest)
-    if inner is not None and set_options.ends_at_failures(rest):
-        inner = f"set -e\n{inner}"
+    inner = _inner_text(reading, rest, main.command.line)
     if inner is None:
         rest = mpirun_hosts.take_out(reading, rest, main.command.line)
         rest = mpi_ranks.without_cores(
@@ -395,6 +371,15 @@ def _read_program(reading: ScriptReading, main: Step) -> commands.Program:
         text = f"{setup}\n{shell_text.as_text(program.command)}" if is_more else inner.strip()
         return replace(program, setup="", command=("bash", "-c", text), changes=())
     return program if inner is None else task_numbers.of_nodes(reading, main, program, inner)
+
+
+def _inner_text(reading: ScriptReading, texts: list[str], line: int) -> str | None:
+    """The text of a shell that a step starts, without the container in there; None for no shell."""
+    inner = reading.variables.inner_text(texts)
+    if inner is None:
+        return None
+    inner = bare_programs.without_container(reading, inner, line)
+    return f"set -e\n{inner}" if set_options.ends_at_failures(texts) else inner
 
 
 def _of_env(body: Body, main: Step, wrapper_words: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.setup import working_folder
 from allranks.convert.slurm.batch_script.steps import (
+    mpirun,
     programs_of_folder,
     srun_environment,
     step_search,
@@ -100,3 +101,24 @@ def read_container(reading: ScriptReading, texts: list[str], line: int) -> int:
             continue
         body.say(line, verdict.path, verdict.outcome, verdict.to, why)
     return parsed.inside
+
+
+def without_container(reading: ScriptReading, inner: str, line: int) -> str:
+    """A shell's text whose one command is a container's, as the command that runs in there.
+
+    Args:
+        reading: the script; what the container is told, is put and said.
+        inner: the text.
+        line: of the step.
+    """
+    commands_of_text = shell_text.commands_of(inner)
+    tokens = commands_of_text[0].words if len(commands_of_text) == 1 else []
+    texts = [token.text for token in tokens]
+    start = mpirun.container(texts)
+    if start is None:
+        return inner
+    inside = read_container(reading, texts[start:], line)
+    if not inside:
+        return inner
+    lead, behind = inner[: tokens[start].start], inner[tokens[len(tokens) - inside].start :]
+    return lead + behind
