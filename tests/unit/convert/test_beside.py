@@ -432,3 +432,28 @@ spec:
     [own] = converted.text_as_jobs(text).beside
     assert not own.is_needed
     assert "the job a reads one of this name in training, which the input does not have" in own.why
+
+
+@pytest.mark.parametrize(
+    ("selector", "why"),
+    [
+        ("{app: etcd}", "Pod store is reached by it"),
+        ("{app: other}", "it selects none of the job's pods, which may call others by it"),
+    ],
+)
+def test_a_service_of_a_pod_beside_the_job_is_its(selector: str, why: str) -> None:
+    """An etcd at which the ranks meet is no pod of theirs."""
+    text = f"""\
+apiVersion: v1
+kind: Service
+metadata: {{name: etcd}}
+spec: {{ports: [{{port: 2379}}], selector: {selector}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: store, labels: {{app: etcd, more: x}}}}
+spec: {{containers: [{{name: etcd, image: e}}]}}
+---
+{NODES}"""
+    [service] = [item for item in text_as_jobs(text).beside if item.name == "etcd"]
+    assert (True, why) == (service.is_needed, service.why)

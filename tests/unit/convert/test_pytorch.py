@@ -322,6 +322,15 @@ def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> N
     assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
 
 
+def test_an_etcd_without_a_host_is_none() -> None:
+    """The operator took the first worker for it; the ranks meet at rank 0, and that is said."""
+    policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvPort": 2379}
+    conversion = convert({"command": ["torchrun", "t.py"]}, {"elasticPolicy": policy})
+    assert "rdzvBackend" not in conversion.values["torchrun"]
+    assert 2379 == conversion.values["torchrun"]["port"]
+    assert {"spec.elasticPolicy.rdzvBackend"} == converted.lost(conversion)
+
+
 def test_etcd_is_at_the_port_that_the_operator_gave_it() -> None:
     """Without rdzvPort it took that of the container, which is 23456 where none has its name."""
     policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvHost": "etcd"}

@@ -516,3 +516,64 @@ def test_a_runtime_like_one_that_is_known_is_asked_after() -> None:
         "spec: {runtimeRef: {name: torch-distribted}}\n"
     )
     assert "did you mean torch-distributed?" == problem.hint
+
+
+UNTOLD = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: r}
+spec: {mlPolicy: {numNodes: 2, torch: {}}, template: {spec: {replicatedJobs: [
+  {name: node, template: {
+    metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}},
+    spec: {template: {spec: {containers: [
+      {name: NAME, image: i, command: [torchrun, OPTION, a.py],
+       resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: j}
+spec: {runtimeRef: {name: r, kind: TrainingRuntime}TRAINER}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "trainer", "start"),
+    [
+        ("node", "--log-dir=/l", "", "without spec.trainer Trainer sets none"),
+        ("node", "--log-dir=/l", ", trainer: null", "without spec.trainer Trainer sets none"),
+        ("main", "--log-dir=/l", ", trainer: {numNodes: 2}", "without the container node in"),
+        ("node", "--log-dir=/l", ", trainer: {numNodes: 2}", ""),
+        ("node", "--log-dir=/l", ", trainer: {}", ""),
+        ("trainer", "--log-dir=/l", ", trainer: {numNodes: 2}", ""),
+        ("node", "--nnodes=2", "", ""),
+    ],
+)
+def test_pods_that_trainer_told_nothing_are_said_to_train_together(
+    name: str, option: str, trainer: str, start: str
+) -> None:
+    """Without its variables each torchrun started one process, and knew of no other pod."""
+    text = UNTOLD.replace("NAME", name).replace("OPTION", option).replace("TRAINER", trainer)
+    conversion = text_as_jobs(text).conversions[0]
+    notes = [note for note in conversion.notes if "Trainer sets none of its variables" in note]
+    assert [note[: len(start)] for note in notes] == ([start] if start else [])
+    runtime, job = (dict(document.data) for document in documents(text))
+    pods = trainjob.pods(job, [runtime])
+    assert pods is not None
+    assert (pods[0].world == 1) == bool(start)
+
+
+@pytest.mark.parametrize(
+    ("resources", "says"),
+    [
+        ('cpu: "8", nvidia.com/gpualloc: 2', "how many nvidia.com/gpualloc gives a pod"),
+        ('cpu: "8"', ""),
+        ('cpu: "8", nvidia.com/gpu: 2', ""),
+    ],
+)
+def test_a_resource_that_is_called_a_gpu_is_no_number_of_cpus(resources: str, says: str) -> None:
+    """To Trainer a pod with one has GPUs, which torchrun counts, and no rank for each CPU."""
+    text = UNTOLD.replace("NAME", "node").replace("OPTION", "--log-dir=/l")
+    text = text.replace("nvidia.com/gpu: 8", resources).replace("TRAINER", ", trainer: {}")
+    conversion = text_as_jobs(text).conversions[0]
+    assert (8 if resources == 'cpu: "8"' else None) == conversion.values.get("procsPerNode")
+    assert bool(says) == any(says in note for note in conversion.notes if says)

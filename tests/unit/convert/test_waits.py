@@ -24,6 +24,8 @@ spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {metadata: {annotat
         ("LABELS", "kueue.x-k8s.io/queue-name: q", False),
         ("IN", "scheduling.k8s.io/group-name: gang", False),
         ("replicas: 2", "replicas: 1", False),
+        ("[torchrun, ", "[torchrun, --rdzv_backend=etcd-v2, --rdzv_endpoint=e:2379, ", False),
+        ("[torchrun, ", "[torchrun, --rdzv_backend=c10d, ", True),
     ],
 )
 def test_pods_that_start_apart_are_said_to_wait_for_a_time(

@@ -33,7 +33,9 @@ def notes(values: Mapping[str, Any]) -> Iterator[str]:
     nodes, dialect = values.get("nodes"), k8s.text(values, "scheduling", "dialect")
     is_spread = values.get("workload") == "torchrun" and isinstance(nodes, int) and nodes > 1
     is_together = dialect not in ("", "none") or "queue" in values or bool(pod_groups(values))
-    if not is_spread or is_together:
+    # Those that meet at an etcd wait there for each other, for as long as torchrun's own time.
+    is_elsewhere = k8s.text(values, "torchrun", "rdzvBackend").startswith("etcd")
+    if not is_spread or is_together or is_elsewhere:
         return
     seconds = chart_defaults("torchrun")["network"]["waitSeconds"]
     yield (

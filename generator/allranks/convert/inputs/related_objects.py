@@ -61,6 +61,7 @@ _USES = {
     "ServiceAccount": "the job runs as it",
     "PriorityClass": "the job has its priority",
 }
+_OF_OTHER_PODS = "it selects none of the job's pods, which may call others by it"
 # What may call a job's pods by the name of a Service.
 _CALLERS = (
     *("Job", "CronJob", "StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet", "Pod"),
@@ -270,13 +271,17 @@ def _service(
     for other in others:
         if not namespaces.match(home, namespaces.of(other.data)):
             continue
-        labels = k8s.mapping(other.data, "spec", "template", "metadata", "labels")
-        if selector and selector <= set(_text_pairs(labels)):
-            why = f"the pods of {other.kind} {other.name} are reached by it"
-            return Beside("Service", document.name, True, why)
+        is_pod = other.kind == "Pod"
+        path = ("metadata", "labels") if is_pod else ("spec", "template", "metadata", "labels")
+        if selector and selector <= set(_text_pairs(k8s.mapping(other.data, *path))):
+            whose = (
+                f"Pod {other.name} is" if is_pod else f"the pods of {other.kind} {other.name} are"
+            )
+            return Beside("Service", document.name, True, f"{whose} reached by it")
     job = next((item for item in _near(document, conversions) if _is_for(document, item)), None)
     if job is None:
-        return Beside("Service", document.name, True, _PURPOSES["Service"])
+        why = _OF_OTHER_PODS if selector else _PURPOSES["Service"]
+        return Beside("Service", document.name, True, why)
     missing_labels = sorted(
         str(key) for key, value in selector if (key, value) not in _labels(job.values)
     )

@@ -372,6 +372,12 @@ def processes(
             + ("one process for each of its GPUs" if pod.gpus else "one process")
             + "; set procsPerNode for another number"
         )
+    elif count is None and not pod.gpus and (resources := _like_gpus(fields, pod)):
+        fields.note(
+            f"torchrun's own `auto` counts the GPUs that it sees, and how many {resources} gives a "
+            "pod is not known here: each has one process; set gpuResource and gpusPerNode, or "
+            "procsPerNode, for more"
+        )
     elif count is None and not pod.gpus:
         fields.note(
             "without GPUs, torchrun's own `auto` is a process for each CPU of the node; here it is "
@@ -379,6 +385,16 @@ def processes(
         )
     if count is not None and count != (pod.gpus or 1):
         fields.put(("procsPerNode",), count, source)
+
+
+def _like_gpus(fields: Fields, pod: PodTemplate) -> str:
+    """The resources of a pod that are not known, and have ``gpu`` in their names; "" for none."""
+    of_container: FieldPath = (*pod.container, "resources")
+    own = {
+        **fields.mapping(*of_container, "requests"),
+        **fields.mapping(*of_container, "limits"),
+    }
+    return ", ".join(name for name in sorted(map(str, own)) if "gpu" in name.lower())
 
 
 def environment(

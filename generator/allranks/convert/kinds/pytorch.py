@@ -466,15 +466,18 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
         if not references.mentions((text,), ("PET_*",))
     }
     backend = own.get("rdzv-backend") or fields.text(*path, "rdzvBackend")
+    host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
     if "rdzv-backend" in own:
         fields.change(
             (*path, "rdzvBackend"), "the command's --rdzv-backend wins", "torchrun.rdzvBackend"
         )
+    elif backend in _ETCD and not (host or "rdzv-endpoint" in own):
+        fields.leave((*path, "rdzvBackend"), _NO_ETCD)
+        backend = ""
     elif backend in ("c10d", *_ETCD):
         fields.carry((*path, "rdzvBackend"), ("torchrun", "rdzvBackend"))
     elif backend:
         fields.change((*path, "rdzvBackend"), "torchrun's own is c10d here", "torchrun.rdzvBackend")
-    host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
     if backend in _ETCD and "rdzv-endpoint" in own:
         for key in ("rdzvHost", "rdzvPort"):
             why = "the command's --rdzv-endpoint wins"
@@ -488,6 +491,13 @@ def _elastic(fields: Fields, program: commands.Program) -> None:
         fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
     _rendezvous_settings(fields, (*path, "rdzvConf"), is_own="rdzv-conf" in own)
     _restarts(fields, (*path, "maxRestarts"), program)
+
+
+_NO_ETCD = (
+    "no rdzvHost names the host of an etcd, and the operator took the first worker for it, which "
+    "is none: the ranks meet at rank 0 here; for an etcd write torchrun.rdzvBackend and "
+    "torchrun.rdzvEndpoint"
+)
 
 
 def _rendezvous_settings(fields: Fields, path: FieldPath, *, is_own: bool) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.verdicts import Conversion, Fields
-from allranks.k8s.fields import mapping
+from allranks.k8s.fields import mapping, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +54,21 @@ def main_container(names: Sequence[str]) -> str:
         names: the names of a template's containers.
     """
     return next((name for name in (NODE, _TRAINER) if name in names), [*names, NODE][0])
+
+
+def is_told(trainjob: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    """Whether the torchrun of a TrainJob's pods is told of the other pods.
+
+    Trainer sets its variables in the container node, which it called trainer before, of a TrainJob
+    with spec.trainer. A command may say it itself.
+
+    Args:
+        trainjob: the object.
+        container: the container that trains, with what the TrainJob lays over it.
+    """
+    own_words = " ".join(word for key in ("command", "args") for word in texts(container.get(key)))
+    is_laid = mapping(trainjob, "spec").get("trainer") is not None
+    return (is_laid and container.get("name") in (NODE, _TRAINER)) or "nnodes" in own_words
 
 
 def origins(

@@ -494,14 +494,40 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
             target.put_of_runtime(("spec", "nprocPerNode"), option, path)
         elif "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
+    if "torch" in runtime.policy:
+        _say_untold(target, runtime, template)
     return podsets.PYTORCH
 
 
+def _say_untold(target: Rewrite, runtime: _Runtime, template: FieldPath) -> None:
+    """Say of pods that Trainer told nothing of each other that they train together here.
+
+    Source: pkg/runtime/framework/plugins/torch/torch.go of kubeflow/trainer, EnforceMLPolicy.
+    """
+    fields, container = target.fields, target.get(_container(target, template))
+    if runtimes.is_told(fields.source, container):
+        return
+    why = (
+        f"without the container {runtimes.NODE} in {runtime.title}"
+        if fields.has(*_TRAINER)
+        else "without spec.trainer"
+    )
+    fields.note(
+        f"{why} Trainer sets none of its variables for torchrun, which starts one process in each "
+        "pod then, and no pod trains with another; here all of them train together, with the "
+        "processes that the runtime says"
+    )
+
+
 def _cpus(container: Any) -> int:
-    """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 with GPUs."""
+    """How many ranks a pod without GPUs has: one for each CPU that it asks for; 0 with GPUs.
+
+    To Trainer each resource with ``gpu`` in its name is one. Source: pkg/runtime/runtime.go of
+    kubeflow/trainer, GetNumGPUPerNode.
+    """
     resources = k8s.mapping(container, "resources")
     amounts = {**k8s.mapping(resources, "limits"), **k8s.mapping(resources, "requests")}
-    if any(pod_values.is_gpu(str(name)) for name in amounts):
+    if any(pod_values.is_gpu(str(name)) or "gpu" in str(name).lower() for name in amounts):
         return 0
     try:
         return max(1, ceil(quantity.parse(str(amounts.get("cpu") or "1"))))

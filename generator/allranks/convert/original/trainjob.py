@@ -60,7 +60,10 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     node = runtimes.NODE if is_mpi else trains or runtimes.NODE
     worker = _template(manifest, runtime, node, whole=laid[runtimes.NODE], rest=as_node)
     env = {}
-    if "torch" in policy:
+    is_told = runtimes.is_told(manifest, _main_container(worker["spec"]))
+    if "torch" in policy and not is_told:
+        processes = "1"  # torchrun's own; nothing tells it of the other pods
+    elif "torch" in policy:
         processes = _processes(processes, worker["spec"])
         first = f"{name}-{node}-0-0.{name}"
         env = {"PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": processes}
@@ -75,7 +78,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
             worker,
             own_main,
             env={**env, "PET_NODE_RANK": str(index)} if env else {},
-            world=nodes * (ranks or 1),
+            world=(nodes if is_told else 1) * (ranks or 1),
             ranks=ranks,
         )
         for index in range(max(nodes - 1, 1) if as_node else nodes)
@@ -89,8 +92,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
 
 def _processes(option: str, spec: Mapping[str, Any]) -> str:
     """What torchrun is told: for "auto" without GPUs, a process for each CPU that is asked for."""
-    main = _main(spec)
-    container = next((own for own in items(spec, "containers") if own.get("name") == main), {})
+    container = _main_container(spec)
     requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
     has_gpus = any("gpu" in str(name).lower() for name in (*requests, *limits))
     if has_gpus or option not in ("auto", "cpu"):
@@ -102,6 +104,12 @@ def _processes(option: str, spec: Mapping[str, Any]) -> str:
 def _main(spec: Mapping[str, Any]) -> str:
     """The name of the container that trains."""
     return runtimes.main_container([text(own, "name") for own in items(spec, "containers")])
+
+
+def _main_container(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The container that trains."""
+    main = _main(spec)
+    return next((own for own in items(spec, "containers") if own.get("name") == main), {})
 
 
 def _is_built_in(manifest: Manifest, others: Iterable[Manifest]) -> bool:

@@ -107,6 +107,8 @@ _NO_ARRAY = (
     "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
     "into it, or the variable into env"
 )
+_OF_ALLOCATION = "it follows from what the script asks for"
+_COUNTED_GPUS = "Slurm named the node's GPUs that the job had; each pod's are counted from 0"
 # Where Slurm names the GPUs that a job has on a node.
 _NUMBERS_OF_GPUS = frozenset(
     {
@@ -384,7 +386,7 @@ def _say_variable(script: Script, body: Body, name: str, line: int, harmless: st
     value = _slurm_value(script, body, name)
     if value:
         body.env[name] = value
-        why = "it follows from what the script asks for"
+        why = _COUNTED_GPUS if name in _NUMBERS_OF_GPUS else _OF_ALLOCATION
         is_option = any(setting.name == "gpus" for setting in script.settings)
         if name == "SLURM_GPUS" and not is_option:
             why = "Slurm sets it for --gpus alone; here it has the GPUs that the script asks for"
