@@ -187,4 +187,9 @@ allranks_code=$?
 while [ "$allranks_is_ending" = yes ] && kill -0 -- "-$allranks_script_pid" 2>/dev/null; do
   sleep 0.1
 done
+if [ "$allranks_is_ending" = yes ] && [ "$allranks_code" -eq 0 ]; then
+  # A script that has saved may end well, and asks Slurm to start again: half a trial is not done.
+  allranks_say "the pod was told to end, and its program ended well: the trial is not done"
+  allranks_code=143 # as where SIGTERM had ended it
+fi
 exit "$allranks_code"

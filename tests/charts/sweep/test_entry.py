@@ -286,7 +286,10 @@ def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
     *,
     is_script: bool,
 ) -> None:
-    """The signal of a pod's end reaches a program that a shell waits for, and the pod waits."""
+    """The signal of a pod's end reaches a program that a shell waits for, and the pod waits.
+
+    A program that has saved, and ends well, has not done its trial.
+    """
     saved = tmp_path / "saved"
     words = [sys.executable, "-c", _SAVE, handled, str(saved)]
     program = {"script": f"#!/bin/bash\n{shlex.join(words)}\necho behind\n", "command": []}
@@ -302,7 +305,7 @@ def test_a_trial_of_a_batch_script_ends_when_its_program_has_saved(
     process.send_signal(signal.SIGTERM)
     code = process.wait(timeout=60)
     assert saved.exists()
-    assert (128 + getattr(signal, handled) if is_script else 0) == code
+    assert 128 + (getattr(signal, handled) if is_script else signal.SIGTERM) == code
     assert process.communicate(timeout=60)[0] == ""
 
 
@@ -327,6 +330,24 @@ def test_a_program_behind_a_launcher_of_a_batch_script_saves(
     process.send_signal(signal.SIGTERM)
     assert 128 + signal.SIGUSR1 == process.wait(timeout=60)
     assert saved.exists()
+
+
+def test_a_batch_script_that_asks_to_start_again_has_not_done_its_trial(
+    render: Render, pods: Pods
+) -> None:
+    """Slurm starts a task again that has asked so and ended well; here its pod's code says it."""
+    script = (
+        "#!/bin/bash\non_term() { echo again; exit 0; }\ntrap on_term TERM\n"
+        "echo ready\nsleep 60 >/dev/null 2>&1 &\nwait\n"
+    )
+    grid_of_one = grid(a={"values": [1], "env": "A"})
+    manifests = render(compat="slurm", command=[], script=script, sweep=grid_of_one)
+    process = pods.begin(manifests, 0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGTERM == process.wait(timeout=60)
+    assert process.communicate(timeout=60)[0] == "again\n"
 
 
 def test_the_code_of_a_batch_script_is_the_pods(render: Render, pods: Pods) -> None:

@@ -518,7 +518,7 @@ def test_a_runtime_like_one_that_is_known_is_asked_after() -> None:
     assert "did you mean torch-distributed?" == problem.hint
 
 
-UNTOLD = """
+ALONE = """
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
 metadata: {name: r}
@@ -552,7 +552,7 @@ def test_pods_that_trainer_told_nothing_are_said_to_train_together(
     name: str, option: str, trainer: str, start: str
 ) -> None:
     """Without its variables each torchrun started one process, and knew of no other pod."""
-    text = UNTOLD.replace("NAME", name).replace("OPTION", option).replace("TRAINER", trainer)
+    text = ALONE.replace("NAME", name).replace("OPTION", option).replace("TRAINER", trainer)
     conversion = text_as_jobs(text).conversions[0]
     notes = [note for note in conversion.notes if "Trainer sets none of its variables" in note]
     assert [note[: len(start)] for note in notes] == ([start] if start else [])
@@ -572,7 +572,7 @@ def test_pods_that_trainer_told_nothing_are_said_to_train_together(
 )
 def test_a_resource_that_is_called_a_gpu_is_no_number_of_cpus(resources: str, says: str) -> None:
     """To Trainer a pod with one has GPUs, which torchrun counts, and no rank for each CPU."""
-    text = UNTOLD.replace("NAME", "node").replace("OPTION", "--log-dir=/l")
+    text = ALONE.replace("NAME", "node").replace("OPTION", "--log-dir=/l")
     text = text.replace("nvidia.com/gpu: 8", resources).replace("TRAINER", ", trainer: {}")
     conversion = text_as_jobs(text).conversions[0]
     assert (8 if resources == 'cpu: "8"' else None) == conversion.values.get("procsPerNode")

@@ -16,6 +16,7 @@ from allranks.convert.jobs import (
     node_ranges,
     run_policy,
 )
+from allranks.convert.kinds import elastic_policy
 from allranks.convert.pods import pod_values
 from allranks.convert.programs import commands, preparation, rank_variables, references, shell
 from allranks.convert.verdicts import (
@@ -47,7 +48,6 @@ _SPECS = "spec.pytorchReplicaSpecs"
 _ROLES = ("Master", "Worker")
 _ELASTIC = "spec.elasticPolicy"
 _AT_RANK_0 = "the chart makes the address of rank 0"
-_ETCD = ("etcd", "etcd-v2")
 FIELDS: tuple[Rule, ...] = (
     *METADATA,
     carried(f"{_SPECS}.*.replicas", "nodes"),
@@ -68,12 +68,7 @@ FIELDS: tuple[Rule, ...] = (
     lost(f"{_ELASTIC}.metrics.**", "no autoscaler resizes a run; `allranks scale` does"),
 )
 _RULES = Rules(FIELDS)
-_NESTED = (
-    "the command calls a launcher of its own (torchrun, accelerate), which is told of a fixed "
-    "number of nodes here: call torchrun as the container's command for a run that changes its size"
-)
 _OF_COMMAND = "the command starts its processes itself"
-_PORT = 23456  # which it opens where no container has one of its name
 _SINGLE = "a single size is no range: nodes says it"
 _REVERSED = "minReplicas is more than maxReplicas, which is no range: nodes says it"
 _UNLIKE = "all pods of a run have the template of the workers, which differs"
@@ -130,7 +125,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
     ]
     run_policy.restart_policies(fields, policies)
-    _elastic(fields, program)
+    elastic_policy.put(fields, program, (*_path("Worker"), "template", "spec", "containers"))
     # With an elasticPolicy the job is done with its first worker (pytorchjob_controller.go).
     waits = "Master" not in roles and not fields.has("spec", "elasticPolicy")
     if waits and fields.get("spec", "runPolicy", "cleanPodPolicy") != "None":  # which says it
@@ -374,7 +369,7 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         fields.change(("spec", "elasticPolicy", key), why, "nodes")
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
-            fields.leave(("spec", "elasticPolicy", key), _NESTED)
+            fields.leave(("spec", "elasticPolicy", key), elastic_policy.NESTED)
     elif own_range := node_ranges.of_command(program, pod, max(most or 0, nodes)):
         node_ranges.put(fields, pod, program, own_range, ("spec", "elasticPolicy"))
         nodes = min(max(nodes, own_range[0]), own_range[1])
@@ -452,90 +447,6 @@ def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> i
         why = "no torchrun of the command's reads it" if is_plain else _OF_COMMAND
         fields.change(("spec", "nprocPerNode"), f"{why}, and each pod runs it once", "procsPerNode")
     return references.number(text, pod.variables)
-
-
-def _elastic(fields: Fields, program: commands.Program) -> None:
-    path: FieldPath = ("spec", "elasticPolicy")
-    if program.is_nested:
-        for key in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvConf", "maxRestarts"):
-            fields.leave((*path, key), _NESTED)
-        return
-    own = {
-        name: text
-        for name, text in program.options.items()
-        if not references.mentions((text,), ("PET_*",))
-    }
-    backend = own.get("rdzv-backend") or fields.text(*path, "rdzvBackend")
-    host, port = fields.text(*path, "rdzvHost"), fields.number(*path, "rdzvPort")
-    if "rdzv-backend" in own:
-        fields.change(
-            (*path, "rdzvBackend"), "the command's --rdzv-backend wins", "torchrun.rdzvBackend"
-        )
-    elif backend in _ETCD and not (host or "rdzv-endpoint" in own):
-        fields.leave((*path, "rdzvBackend"), _NO_ETCD)
-        backend = ""
-    elif backend in ("c10d", *_ETCD):
-        fields.carry((*path, "rdzvBackend"), ("torchrun", "rdzvBackend"))
-    elif backend:
-        fields.change((*path, "rdzvBackend"), "torchrun's own is c10d here", "torchrun.rdzvBackend")
-    if backend in _ETCD and "rdzv-endpoint" in own:
-        for key in ("rdzvHost", "rdzvPort"):
-            why = "the command's --rdzv-endpoint wins"
-            fields.change((*path, key), why, "torchrun.rdzvEndpoint")
-    elif backend in _ETCD:
-        if host:
-            endpoint = f"{host}:{port or _port(fields)}"
-            fields.carry((*path, "rdzvHost"), ("torchrun", "rdzvEndpoint"), endpoint)
-            fields.say((*path, "rdzvPort"), Outcome.CARRIED, "torchrun.rdzvEndpoint")
-    elif port:
-        fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
-    _rendezvous_settings(fields, (*path, "rdzvConf"), is_own="rdzv-conf" in own)
-    _restarts(fields, (*path, "maxRestarts"), program)
-
-
-_NO_ETCD = (
-    "no rdzvHost names the host of an etcd, and the operator took the first worker for it, which "
-    "is none: the ranks meet at rank 0 here; for an etcd write torchrun.rdzvBackend and "
-    "torchrun.rdzvEndpoint"
-)
-
-
-def _rendezvous_settings(fields: Fields, path: FieldPath, *, is_own: bool) -> None:
-    """Put the settings of a rendezvous, which a command's own replace as a whole."""
-    if is_own:
-        fields.change(path, "the command's --rdzv-conf wins", "torchrun.rdzvConf")
-        return
-    pairs = {
-        str(item["key"]): str(item["value"])
-        for _, item in fields.items(*path)
-        if "key" in item and "value" in item
-    }
-    if pairs:
-        fields.carry(path, ("torchrun", "rdzvConf"), pairs)
-
-
-def _port(fields: Fields) -> int:
-    """The port of the workers' container that the operator takes for rdzvPort, or gives them.
-
-    pkg/controller.v1/pytorch/elastic.go (generateEnvRDZVEndpoint) of kubeflow/training-operator.
-    """
-    containers: FieldPath = (*_path("Worker"), "template", "spec", "containers")
-    ports = (
-        fields.number(*containers, index, "ports", place, "containerPort")
-        for index, _ in fields.items(*containers)
-        for place, port in fields.items(*containers, index, "ports")
-        if port.get("name") == "pytorchjob-port"
-    )
-    return next((port for port in ports if port), _PORT)
-
-
-def _restarts(fields: Fields, path: FieldPath, program: commands.Program) -> None:
-    if program.runner is not commands.Runner.TORCHRUN:
-        fields.change(path, "the command runs no torchrun that would read it")
-    elif "max-restarts" in program.options:
-        fields.change(path, "the command's --max-restarts wins", "torchrun.maxRestarts")
-    elif (restarts := fields.number(*path)) is not None:
-        fields.carry(path, ("torchrun", "maxRestarts"), restarts)
 
 
 def _sets(texts: tuple[str, ...], name: str) -> bool:

@@ -56,7 +56,7 @@ def main_container(names: Sequence[str]) -> str:
     return next((name for name in (NODE, _TRAINER) if name in names), [*names, NODE][0])
 
 
-def is_told(trainjob: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+def knows_others(trainjob: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
     """Whether the torchrun of a TrainJob's pods is told of the other pods.
 
     Trainer sets its variables in the container node, which it called trainer before, of a TrainJob

@@ -15,7 +15,7 @@ from allranks.convert.chart_values import finish
 from allranks.convert.inputs import api_server, misspelt_keys
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
-from allranks.convert.kinds import ranked, runtime_fields, runtimes
+from allranks.convert.kinds import ranked, runtime_fields, runtimes, trainjob_patches
 from allranks.convert.pods import pod_values, podsets
 from allranks.convert.programs import commands
 from allranks.convert.verdicts import (
@@ -36,7 +36,7 @@ from allranks.k8s import quantity
 from allranks.values.merge import copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from allranks.convert.documents.context import Context
     from allranks.convert.documents.document import Document, Manifest
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 KIND = "TrainJob"
 _TRAINER: FieldPath = ("spec", "trainer")
-_PATCHES: FieldPath = ("spec", "runtimePatches")
-_OVERRIDES: FieldPath = ("spec", "podTemplateOverrides")
 _FIRST = "a run begins with its training: fetch it in setup, or with a Job of its own before"
 # Of a runtime.
 _POLICY, _JOBS = runtime_fields.POLICY, runtime_fields.JOBS
@@ -119,15 +117,6 @@ _FRAMEWORKS = {
         ),
     ),
 }
-# What a patch lays over lists of named things, by their names; other lists it replaces.
-_NAMED_LISTS = (
-    "volumes",
-    "initContainers",
-    "containers",
-    "env",
-    "volumeMounts",
-    "imagePullSecrets",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,57 +328,13 @@ def _template(target: Rewrite, runtime: _Runtime, name: str, to: FieldPath) -> N
                 runtime.fields.change((*job, *path), "Trainer knows by it which pods train")
             else:
                 target.put_of_runtime((*to, *path), value, (*job, *path))
-    for source, names in _patches(fields):
+    for source, names in trainjob_patches.patches(fields):
         if name in names:
-            _lay(target, source, to)
-    for source, names in _overrides(fields, _OLD_OVERRIDES):
+            trainjob_patches.lay(target, source, to)
+    for source, names in trainjob_patches.overrides(fields, _OLD_OVERRIDES):
         if name in names:
             for key in sorted(fields.mapping(*source).keys() - {"targetJobs"}):
-                _over(target, (*source, key), (*to, "spec", key))
-
-
-def _patches(fields: Fields) -> Iterator[tuple[FieldPath, set[str]]]:
-    """What is laid over the pods' template, and for which replicated jobs."""
-    yield from _overrides(fields, _OVERRIDES)
-    for index, _ in fields.items(*_PATCHES):
-        template: FieldPath = (*_PATCHES, index, "trainingRuntimeSpec", "template")
-        jobs: FieldPath = (*template, "spec", "replicatedJobs")
-        for number, own in fields.items(*jobs):
-            yield (*jobs, number, "template", "spec", "template"), {str(own.get("name"))}
-
-
-def _overrides(fields: Fields, path: FieldPath) -> Iterator[tuple[FieldPath, set[str]]]:
-    """The overrides of a list, and the replicated jobs that each is for."""
-    for index, item in fields.items(*path):
-        yield (*path, index), {str(own.get("name")) for own in k8s.items(item, "targetJobs")}
-
-
-def _lay(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
-    """Lay the fields of a patch over a template: mappings and named things are merged."""
-    for key in ("metadata", "spec"):
-        _over(target, (*source, key), (*to, key))
-
-
-def _over(target: Rewrite, source: FieldPath, to: FieldPath) -> None:
-    value = target.fields.get(*source)
-    if isinstance(value, dict) and value:
-        for key in value:
-            _over(target, (*source, key), (*to, key))
-    elif isinstance(value, list) and to[-1] in _NAMED_LISTS:
-        for index, item in target.fields.items(*source):
-            _over_item(target, (*source, index), to, item)
-    elif value is not None:
-        target.copy(source, to)
-
-
-def _over_item(target: Rewrite, source: FieldPath, to: FieldPath, item: Mapping[str, Any]) -> None:
-    """Lay a named thing over the one of its name in a list, or put it behind the others."""
-    items = target.get(to)
-    places = [own.get("name") for own in items] if isinstance(items, list) else []
-    if item.get("name") in places:
-        _over(target, source, (*to, places.index(item.get("name"))))
-    else:
-        target.copy(source, (*to, len(places)))
+                trainjob_patches.over(target, (*source, key), (*to, "spec", key))
 
 
 def _container(target: Rewrite, to: FieldPath) -> FieldPath:
@@ -420,9 +365,9 @@ def _trainer(target: Rewrite, runtime: _Runtime, to: FieldPath, *, is_whole: boo
         )
     for key in _PROGRAM if is_whole else ():
         target.copy((*_TRAINER, key), (*container, key))
-    _over(target, (*_TRAINER, "resourcesPerNode"), (*container, "resources"))
+    trainjob_patches.over(target, (*_TRAINER, "resourcesPerNode"), (*container, "resources"))
     for index, item in fields.items(*_TRAINER, "env"):
-        _over_item(target, (*_TRAINER, "env", index), (*container, "env"), item)
+        trainjob_patches.over_item(target, (*_TRAINER, "env", index), (*container, "env"), item)
 
 
 _PROGRAM = ("image", "command", "args")
@@ -495,17 +440,17 @@ def _torch(target: Rewrite, runtime: _Runtime) -> tuple[str, str]:
         elif "torch" in runtime.policy and count:
             target.put(("spec", "nprocPerNode"), str(count))
     if "torch" in runtime.policy:
-        _say_untold(target, runtime, template)
+        _say_alone(target, runtime, template)
     return podsets.PYTORCH
 
 
-def _say_untold(target: Rewrite, runtime: _Runtime, template: FieldPath) -> None:
+def _say_alone(target: Rewrite, runtime: _Runtime, template: FieldPath) -> None:
     """Say of pods that Trainer told nothing of each other that they train together here.
 
     Source: pkg/runtime/framework/plugins/torch/torch.go of kubeflow/trainer, EnforceMLPolicy.
     """
     fields, container = target.fields, target.get(_container(target, template))
-    if runtimes.is_told(fields.source, container):
+    if runtimes.knows_others(fields.source, container):
         return
     why = (
         f"without the container {runtimes.NODE} in {runtime.title}"
@@ -596,7 +541,10 @@ def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
                 "the values: run it first, as a Job of its own, or do the same in setup"
             )
             runtime.fields.leave((*_JOBS, index), f"its {own.get('name')} is no part of the values")
-    for source, targets in (*_patches(fields), *_overrides(fields, _OLD_OVERRIDES)):
+    for source, targets in (
+        *trainjob_patches.patches(fields),
+        *trainjob_patches.overrides(fields, _OLD_OVERRIDES),
+    ):
         if targets and not targets & names:
             others = " and ".join(sorted(targets))
             fields.leave(
@@ -607,8 +555,8 @@ def _initializers(fields: Fields, runtime: _Runtime, names: set[str]) -> None:
 def _metadata(fields: Fields) -> None:
     """Labels and annotations that the TrainJob lays over its JobSet."""
     places: list[FieldPath] = [("spec",)]
-    for index, _ in fields.items(*_PATCHES):
-        template: FieldPath = (*_PATCHES, index, "trainingRuntimeSpec", "template")
+    for index, _ in fields.items(*trainjob_patches.PATCHES):
+        template: FieldPath = (*trainjob_patches.PATCHES, index, "trainingRuntimeSpec", "template")
         places.append((*template, "metadata"))
         jobs: FieldPath = (*template, "spec", "replicatedJobs")
         places += [(*jobs, number, "template", "metadata") for number, _ in fields.items(*jobs)]

@@ -60,8 +60,8 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
     node = runtimes.NODE if is_mpi else trains or runtimes.NODE
     worker = _template(manifest, runtime, node, whole=laid[runtimes.NODE], rest=as_node)
     env = {}
-    is_told = runtimes.is_told(manifest, _main_container(worker["spec"]))
-    if "torch" in policy and not is_told:
+    knows_others = runtimes.knows_others(manifest, _main_container(worker["spec"]))
+    if "torch" in policy and not knows_others:
         processes = "1"  # torchrun's own; nothing tells it of the other pods
     elif "torch" in policy:
         processes = _processes(processes, worker["spec"])
@@ -78,7 +78,7 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
             worker,
             own_main,
             env={**env, "PET_NODE_RANK": str(index)} if env else {},
-            world=(nodes if is_told else 1) * (ranks or 1),
+            world=(nodes if knows_others else 1) * (ranks or 1),
             ranks=ranks,
         )
         for index in range(max(nodes - 1, 1) if as_node else nodes)

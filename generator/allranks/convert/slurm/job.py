@@ -534,7 +534,7 @@ def _put_body(job: Draft, args: Sequence[str]) -> None:
         if value:
             fields.put((key,), value)
     if "mounts" in inside:
-        directives.mount(job, job.key("--bind", inside["line"]), inside["mounts"])
+        directives.mount(job, job.key("the container's mounts", inside["line"]), inside["mounts"])
     if env := {**inside.get("env", {}), **body.env}:
         fields.put(("env",), env)
     for verdict in body.verdicts:

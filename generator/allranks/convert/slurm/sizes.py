@@ -275,12 +275,26 @@ def _read_tasks(reader: _SizeReader) -> None:
             why = f"{plural(total, 'task')} {'needs' if total == 1 else 'need'} no more nodes"
             reader.say("nodes", Outcome.CHANGED, "nodes", why)
             size.nodes = total
-        per_node = math.ceil(total / size.nodes)
+        most, per_node = per_node, math.ceil(total / size.nodes)
+        if most and most != per_node:
+            name = reader.first_of("ntasks-per-node", "tasks-per-node")
+            reader.say(name, Outcome.CHANGED, "procsPerNode", _why_not_typed(size, total, most))
         if total % size.nodes:
             ranks = plural(per_node * size.nodes, "rank")
             why = why_uneven(total, size.nodes, f"which makes {ranks}")
             reader.say("ntasks", Outcome.NOT_CARRIED, "procsPerNode", why)
     size.tasks_per_node = per_node if per_node is None or per_node <= MOST_PER_NODE else None
+
+
+def _why_not_typed(size: Size, total: int, most: int) -> str:
+    """Why a node has another number of tasks than --ntasks-per-node says, beside --ntasks."""
+    nodes = size.node_count
+    if most * nodes < total:
+        return (
+            f"Slurm ignores it: {plural(total, 'task')} of {plural(nodes, 'node')} are more than "
+            f"{most} on each"
+        )
+    return f"beside --ntasks it is the most that a node may have, of {plural(total, 'task')} in all"
 
 
 def why_uneven(tasks: int, nodes: int, end: str) -> str:

@@ -336,7 +336,9 @@ def test_a_folder_of_the_scripts_own_below_tmp_is_the_pods() -> None:
     rows = ("#SBATCH -n 1", "T=/tmp/x-$SLURM_JOB_ID", "mkdir -p $T")
     own = _convert(*rows, 'apptainer exec --bind "$T:$T" docker://a/b ./a.out')
     assert ("carried", "the pod's own /tmp") == next(
-        (str(verdict.outcome), verdict.why) for verdict in own.verdicts if verdict.path == "--bind"
+        (str(verdict.outcome), verdict.why)
+        for verdict in own.verdicts
+        if verdict.path == "the container's mounts"
     )
     assert "podTemplate" not in own.values
 

@@ -79,7 +79,7 @@ def test_an_image_of_singularity_is_carried() -> None:
     """`docker://` names a registry's image."""
     conversion = _convert(_NODES, "srun singularity exec -B /d docker://a.io/b/c:1 python train.py")
     assert conversion.values["image"] == {"repository": "a.io/b/c", "tag": "1"}
-    assert _verdict(conversion, "--bind").line == 3
+    assert _verdict(conversion, "the container's mounts").line == 3
 
 
 @pytest.mark.parametrize(

@@ -403,7 +403,7 @@ def test_binds_that_stand_at_their_letter_are_read() -> None:
             {"name": "host-0", "hostPath": {"path": "/data"}}
         ], program
     lost = _convert("#SBATCH -n1", "srun singularity exec -B$A:/a -H/b docker://a/b:1 python a.py")
-    assert {verdict.path for verdict in lost.lost} >= {"--bind", "-H /b"}
+    assert {verdict.path for verdict in lost.lost} >= {"the container's mounts", "-H /b"}
 
 
 def test_the_numbers_of_the_gpus_are_those_of_the_pod() -> None:

@@ -169,8 +169,8 @@ def test_a_variable_that_is_empty_without_an_end_is_not_needed(rows: tuple[str, 
         ("HF_HOME", "but libraries may read it"),
         ("TORCH_HOME", "but libraries may read it"),
         ("WANDB_DIR", "but libraries may read it"),
-        ("SITE_NAME", "nothing in it reads"),
-        ("TORCH_VERSION", "nothing in it reads"),
+        ("SITE_NAME", "no line of it reads"),
+        ("TORCH_VERSION", "no line of it reads"),
     ],
 )
 def test_a_variable_of_a_library_is_read_though_the_script_only_prints_it(

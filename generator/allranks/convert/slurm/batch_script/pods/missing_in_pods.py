@@ -114,6 +114,10 @@ TOOLS = {
     "sgather": (Outcome.NOT_CARRIED, _COPIES),
 }
 NO_SLURM = "a pod has no programs of Slurm's"
+STARTS_AGAIN = (
+    f"{NO_SLURM}: a run that the end of its pod has ended starts again without it, as often as "
+    "runPolicy.backoffLimit says"
+)
 # An srun that is left where a command may stand: in $(…), behind xargs or parallel, in a text
 # for a shell, or in a variable.
 _SRUN = re.compile(r"(?:^|[\s;&|(`]|=[\"']?|-\w*c[ \t]+[\"'])srun(?:\s|[\"'])")

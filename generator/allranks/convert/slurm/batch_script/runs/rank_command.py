@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert.programs import commands, preparation, scanner
 from allranks.convert.programs.commands import Runner
-from allranks.convert.slurm.batch_script.runs import evaluated_variables
+from allranks.convert.slurm.batch_script.runs import branch_settings, evaluated_variables
 from allranks.convert.slurm.batch_script.setup import (
     inner_setup,
     left_out,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import MainStep, ScriptReading
 
-_PORT = "29510"  # of a launcher inside the chart's own, which has the one before it
 _RESERVED = frozenset(names.RESERVED_ENV)
 _ADDRESS = frozenset({"MASTER_ADDR", "MASTER_PORT"})
 # A loop that counts from 0: `for i in {0..3}`, `for ((i = 0; …`, `for i in "${!hosts[@]}"`.
@@ -179,7 +178,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     behind += [script.slice(own) for own in folders]
     behind += [script.slice(other) for other in late_statements]
     if program.is_nested and "MASTER_PORT" in reads:
-        behind.append(f"export MASTER_PORT={_PORT}")
+        behind.append(f"export MASTER_PORT={branch_settings.INNER_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
 
@@ -434,7 +433,9 @@ def _meeting_lines(
             else:
                 line, _ = first_node.with_rank_zero(text, reading.variables.set_names)
             if kind is NodeVariable.TYPED and "port" in name.lower() and _is_drawn(text):
-                line = f"{name}={_PORT if program.is_nested else '$MASTER_PORT'}"
+                line = (
+                    f"{name}={branch_settings.INNER_PORT if program.is_nested else '$MASTER_PORT'}"
+                )
             has_text = kind is not NodeVariable.UNKNOWN
             needed = {other for other, _ in words.variables(line)} & meeting if has_text else set()
             is_export = name in for_programs and line.startswith(f"{name}=")

@@ -11,6 +11,7 @@ from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm import amounts
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.runs import (
+    branch_settings,
     mpi_ranks,
     mpirun_hosts,
     rank_command,
@@ -32,6 +33,7 @@ from allranks.convert.slurm.batch_script.setup import (
 )
 from allranks.convert.slurm.batch_script.steps import (
     behind_step,
+    branches,
     mpirun,
     programs_of_folder,
     several_steps,
@@ -85,8 +87,6 @@ _AS_ONE_PROCESS = (
     "the script ran it as one process where this branch is taken, and each rank would run it: make "
     "a run of each branch"
 )
-# Folders of programs that an image has.
-_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _BEFORE_CONTAINER = (
     "it stands before the container, which the pod is: write it before the program, where the "
@@ -97,6 +97,7 @@ _AS_SETUP = (
     "make it a script of its own, or a plain line (without srun) before the step, which becomes "
     "setup and runs once in each pod"
 )
+_OF_BRANCH = "the launcher starts its ranks, as those of line {}, where this branch is taken"
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -126,8 +127,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         if number not in {*step_statements, main.statement}:
             text = setup_lines.text_of(reading, other, is_single=False)
             setup += [] if text is None else [setup_lines.with_comments(script, number, text)]
-    rank_sizes.put_size(reading, main, program)
-    program = world_size.with_own(reading, main, program)
+    program = _sized(reading, main, program)
     nested = None
     if statement.function or any(command.within for command in statement.commands):
         nested = _nested_text(reading, main, place, program, steps)
@@ -144,6 +144,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     setup += computed_counts.last_lines(reading)
     setup_lines.write_setup(script, body, setup)
     rank_command.write(reading, program, nested)
+    branch_settings.say_drawn(reading, statement if nested else None, [main, *steps])
     if body.workload == "mpi":
         mpi_ranks.tell_mpi_hosts(reading, place)
     _say_step(reading, main, program)
@@ -157,6 +158,12 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         *_image_of_another(details, main, steps),
         *(setting for setting in main.settings if setting.line),
     ]
+
+
+def _sized(reading: ScriptReading, main: Step, program: commands.Program) -> commands.Program:
+    """Put the size of the run; gives the program, whose words may count what was there."""
+    rank_sizes.put_size(reading, main, program)
+    return world_size.with_own(reading, main, program)
 
 
 def _image_of_another(details: StepDetails, main: Step, steps: list[Step]) -> list[Setting]:
@@ -245,7 +252,7 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
         reasons = [*dict.fromkeys([*reasons, commands.UNTIMED])]
     why = "; ".join(reasons) or "each rank runs it"
     body.say(line, text, Outcome.CHANGED, "command", why)
-    _say_environment(reading.script, body, main, program)
+    torchrun_environment.say_folder(reading.script, body, main, program)
     limit = reading.details.limits.get(id(main.command), "")
     seconds = amounts.seconds_of_timeout(limit)
     if seconds:
@@ -267,23 +274,6 @@ def _say_step(reading: ScriptReading, main: Step, program: commands.Program) -> 
         is_name = reason.startswith(("--role", "--log-dir"))
         outcome = Outcome.CHANGED if is_name else Outcome.NOT_CARRIED
         body.say(line, text, outcome, "", reason)
-
-
-def _say_environment(script: Script, body: Body, main: Step, program: commands.Program) -> None:
-    """Say of a torchrun in a folder of its own that its python does not run the program."""
-    own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
-    folder = scanner.unquote(own).rpartition("/")[0]
-    is_common = not folder or _COMMON_FOLDER.match(folder) is not None
-    if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
-        return
-    environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
-    if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", script.text):
-        return
-    why = (
-        f"the python of {folder} ran the program, and that of the image does: put the folder "
-        "first on PATH, in setup"
-    )
-    body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)
 
 
 def _check_others(script: Script, details: StepDetails, main: Step, steps: list[Step]) -> None:
@@ -500,12 +490,13 @@ def _nested_text(
     for step in steps:
         if step.is_multi and step.statement == main.statement:
             own = program if step is main else _read_program(reading, step)
-            if own.runner is not program.runner:
-                _say_other_launcher(script, reading.body, step, main)
+            if step is not main:
+                _say_other_launcher(reading, step, main, is_alike=own.runner is program.runner)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
     of_statement = [step for step in (main, *steps) if step.statement == main.statement]
     if any(step.command.in_loop for step in of_statement):
         return None  # a loop over the nodes: each pod is one
+    edits += branch_settings.edits(reading, statement, of_statement, program)
     for step in of_statement[1:]:
         edits += (
             steps_in_background.edits(reading, statement, step.command) if step.is_multi else []
@@ -532,14 +523,20 @@ def _say_loop(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         body.say(statement.last_line, path, Outcome.CHANGED, "", behind_step.OF_LOG)
 
 
-def _say_other_launcher(script: Script, body: Body, step: Step, main: Step) -> None:
+def _say_other_launcher(reading: ScriptReading, step: Step, main: Step, *, is_alike: bool) -> None:
     """Say of the step of another branch that the ranks of a run are started in one way."""
+    script = reading.script
     text = script.text[step.command.start : step.command.end]
     why = (
         f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
         "run: make a run of each branch"
     )
-    body.say(step.command.line, text, Outcome.NOT_CARRIED, "command", why)
+    is_of_branches = step.command.excludes(main.command)
+    why = branches.how_other(script, reading.variables, step, main) if is_alike else why
+    outcome = Outcome.NOT_CARRIED if why else Outcome.CHANGED
+    if why or is_of_branches:
+        why = why or _OF_BRANCH.format(main.command.line)
+        reading.body.say(step.command.line, text, outcome, "command", why)
 
 
 def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:

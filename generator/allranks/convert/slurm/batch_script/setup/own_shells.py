@@ -29,7 +29,8 @@ _QUOTES = (
 )
 # What a shell has of who started it, so that what a script sets there is exported without a word.
 _OF_ENVIRONMENT = re.compile(
-    r"SLURM_\w+|\w*PATH|CONDA_\w+|LC_\w+|LANG|HOME|USER|LOGNAME|SHELL|TMPDIR|PWD|HOSTNAME"
+    r"SLURM_\w+|(?:\w*(?:LIBRARY|PYTHON|MAN|INFO|MODULE|CONFIG|PREFIX|INCLUDE|CLASS)_?|C)?PATH"
+    r"|CONDA_\w+|LC_\w+|LANG|HOME|USER|LOGNAME|SHELL|TMPDIR|PWD|HOSTNAME"
     r"|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS|VIRTUAL_ENV"
 )
 

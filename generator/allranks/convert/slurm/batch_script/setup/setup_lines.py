@@ -344,7 +344,9 @@ def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
     ]
     for tool in tools:
         path = script.text[tool.start : tool.end]
-        outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
+        is_requeue = "requeue" in [token.text for token in tool.words[1:3]]
+        why = missing_in_pods.STARTS_AGAIN if is_requeue else missing_in_pods.NO_SLURM
+        outcome = Outcome.NOT_CARRIED
         if not statement.is_simple and slurm_questions.is_shown(script.text, tool):
             outcome, why = Outcome.CHANGED, slurm_questions.WHY
         elif not statement.is_simple and slurm_questions.is_submission(script.text, tool):

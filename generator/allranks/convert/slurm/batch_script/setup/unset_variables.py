@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _RESERVED = frozenset(names.RESERVED_ENV)
 _WITHOUT = "the script goes on without it; write it into env to give it"
 _UNREAD = (
-    "the script only prints it, or sets what nothing in it reads: write it into env where the "
+    "what is carried only prints it, or sets what no line of it reads: write it into env where the "
     "program itself reads it"
 )
 _OF_LIBRARIES = (

@@ -6,13 +6,12 @@ A run has one step. Steps that are one training become it; others are refused, w
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.programs import commands, references, scanner
+from allranks.convert.programs import scanner
 from allranks.convert.programs.commands import Runner
-from allranks.convert.slurm.batch_script.steps import mpirun, step_search
+from allranks.convert.slurm.batch_script.steps import branches, mpirun, step_search
 from allranks.convert.slurm.batch_script.text import shell_text, shell_variables, words
 from allranks.humanize import list_some, plural
 
@@ -225,9 +224,10 @@ def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) ->
     if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
         is_same_step = in_loop and is_local and not over_nodes(multi[0])
         if not is_same_step and not _is_called_again(script, distinct[0]):
-            return distinct[0]
+            is_of_branches = len(multi) > 1 and _exclusive(script, multi)
+            return branches.widest(variables, multi) if is_of_branches else distinct[0]
     if len(distinct) > 1 and _exclusive(script, multi):
-        return distinct[0]
+        return branches.widest(variables, multi)
     if is_local:
         return None
     raise _several(script, multi, len(multi) if is_twice else len(distinct))
@@ -348,7 +348,7 @@ def is_torch_launcher(variables: ShellVariables, step: Step) -> bool:
 def _distinct(variables: ShellVariables, multi: list[Step]) -> list[Step]:
     steps: dict[tuple[str, ...], Step] = {}
     for step in multi:
-        program = _program_of(variables, step_search.words_inside(step.words))
+        program = branches.program_of(variables, step_search.words_inside(step.words))
         key = program.command if program.runner is Runner.TORCHRUN else tuple(step.words)
         inputs = [f"{sign}{name}" for sign, name in step.command.redirections if sign[0] == "<"]
         steps.setdefault((*key, *inputs), step)
@@ -356,18 +356,8 @@ def _distinct(variables: ShellVariables, multi: list[Step]) -> list[Step]:
 
 
 def _exclusive(script: Script, multi: list[Step]) -> bool:
-    """Whether of several steps one alone runs: each is in another branch of an if or case."""
-    return (
-        len({step.statement for step in multi}) == 1
-        and not any(repeats(script, step) for step in multi)
-        and all(first.command.excludes(second.command) for first, second in combinations(multi, 2))
-    )
-
-
-def _program_of(variables: ShellVariables, texts: Sequence[str]) -> commands.Program:
-    inner = variables.inner_text(texts)
-    line = " ".join(texts) if inner is None else inner
-    return commands.read(("bash", "-c", references.escaped(line)), (), variables.constants)
+    """Whether of several steps one alone runs, once."""
+    return branches.are_exclusive(multi) and not any(repeats(script, step) for step in multi)
 
 
 def how_beside(step: Step) -> str:

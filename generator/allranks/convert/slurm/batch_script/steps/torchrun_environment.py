@@ -1,7 +1,8 @@
-"""Torchrun's options that a script sets as variables: ``export PET_NPROC_PER_NODE=4``.
+"""Where a torchrun is, and its options that a script sets as variables.
 
-The chart's own torchrun is given all of its options, so that such a variable would have no effect
-here: it becomes the option.
+The chart's own torchrun is given all of its options, so that a variable such as PET_NPROC_PER_NODE
+would have no effect here: it becomes the option. A torchrun in a folder of its own has the python
+there.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner, torchrun_words
+from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from allranks.convert.programs import commands
+    from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import Body, Step
+
+# Folders of programs that an image has.
+_COMMON_FOLDER = re.compile(r"(?:/usr|/usr/local|/opt/conda)?/bin$")
 _FLAGS = frozenset({"standalone", "no-python", "run-path", "module"})
 
 
@@ -55,3 +64,27 @@ def _option(name: str, value: str) -> str:
     if name in _FLAGS:
         return f"--{name}" if value not in ("", "0") else ""
     return f"--{name}={value}" if re.fullmatch(r"[^\s\"'`;&|<>()]+", value) else ""
+
+
+def say_folder(script: Script, body: Body, main: Step, program: commands.Program) -> None:
+    """Say of a torchrun in a folder of its own that its python does not run the program.
+
+    Args:
+        script: the script.
+        body: what comes of it.
+        main: the step.
+        program: what it starts.
+    """
+    own = next((text for text in main.words if words.base(text) in words.TORCHRUN), "")
+    folder = scanner.unquote(own).rpartition("/")[0]
+    is_common = not folder or _COMMON_FOLDER.match(folder) is not None
+    if is_common or "$(" in own or program.runner is not Runner.TORCHRUN:
+        return
+    environment = re.escape(folder.removesuffix("/bin").removeprefix("./"))
+    if re.search(rf"{environment}/bin/activate|PATH=\S*{environment}/bin", script.text):
+        return
+    why = (
+        f"the python of {folder} ran the program, and that of the image does: put the folder "
+        "first on PATH, in setup"
+    )
+    body.say(main.command.line, own, Outcome.NOT_CARRIED, "command", why)

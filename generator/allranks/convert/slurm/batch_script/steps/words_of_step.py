@@ -15,6 +15,8 @@ _QUOTES = (
     "a shell reads no quotes in a variable, which were parts of its words there: here they keep "
     "words together; an array has such words"
 )
+_OWN_ANSWER = "each rank would ask, and get an answer of its own: write the value into env"
+_ALL_ZERO = "sbatch has put 0 there, for all ranks; here each has its own"
 # The number of a node, which torchrun reads where its workers meet at a fixed place.
 _NUMBER_OF_NODE = re.compile(r"--node[-_]rank[= ]+[\"']?(\d+|\$\{?\w+\}?)")
 _MEETS_BY_ITSELF = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
@@ -61,13 +63,14 @@ def say_number_of_node(reading: ScriptReading, main: Step, text: str) -> None:
         reading.body.say(main.command.line, path, Outcome.CHANGED, "", _ALL_THE_FIRST)
 
 
-def say_substitutions(body: Body, text: str, line: int) -> None:
+def say_substitutions(body: Body, text: str, line: int, why: str = _OWN_ANSWER) -> None:
     """Say which commands the script ran once, for all ranks, and each rank would run.
 
     Args:
         body: what comes of the script.
         text: what the script's shell expands of the step.
         line: where the step stands.
+        why: what is said of an answer that each rank would have of its own.
     """
     own = " ".join(body.command)
     if (body.nodes, body.procs_per_node) == (1, 1):
@@ -76,13 +79,11 @@ def say_substitutions(body: Body, text: str, line: int) -> None:
     is_of_launcher = bool(body.values.get("mpi", {}).get("ownMpirun"))
     differs = shell_text.differs_by_pod(text) and shell_text.differs_by_pod(own)
     if differs and not is_of_launcher:  # whose one shell asks once
-        why = "each rank would ask, and get an answer of its own: write the value into env"
         path = drawn[0] if drawn is not None and drawn[0][1] not in "(d" else "$(…)"
         body.say(line, path, Outcome.NOT_CARRIED, "command", why)
     variables = {name for name, _ in words.variables(text)}
     for name in sorted(variables & words.OF_TASK & {name for name, _ in words.variables(own)}):
-        why = "sbatch has put 0 there, for all ranks; here each has its own"
-        body.say(line, f"${name}", Outcome.CHANGED, "command", why)
+        body.say(line, f"${name}", Outcome.CHANGED, "command", _ALL_ZERO)
 
 
 def say_quotes(reading: ScriptReading, main: Step) -> None:
