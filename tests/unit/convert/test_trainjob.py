@@ -577,3 +577,19 @@ def test_a_resource_that_is_called_a_gpu_is_no_number_of_cpus(resources: str, sa
     conversion = text_as_jobs(text).conversions[0]
     assert (8 if resources == 'cpu: "8"' else None) == conversion.values.get("procsPerNode")
     assert bool(says) == any(says in note for note in conversion.notes if says)
+
+
+def test_a_job_of_the_runtime_that_is_no_part_of_the_run_is_one_line() -> None:
+    """What is not carried as a whole is named as a whole; a field of the rest by itself."""
+    first = (
+        "{name: fetch, template: {spec: {template: {spec: {volumes: [{name: v}], containers: ["
+        "{name: c, image: f, command: [a, b], env: [{name: A, value: x}]}]}}}}},\n  {name: node,"
+    )
+    text = ALONE.replace("{name: node,", first, 1).replace("NAME", "node").replace("OPTION", "-v")
+    result = text_as_jobs(text.replace("TRAINER", ", trainer: {}"))
+    lines = list(conversion_report.text(result, [""]))
+    [line] = [line for line in lines if "its fetch is no part of the values" in line]
+    assert ".replicatedJobs[0] not carried: " in line
+    runtime = result.conversions[0].runtime
+    assert runtime is not None
+    assert len([own for own in runtime.lost if "fetch is no part" in own.why]) > 4

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.chart_values import end_of_run
 from allranks.convert.kinds import job
 from allranks.convert.pods import pod_values
-from allranks.convert.verdict_groups import grouped
+from allranks.convert.verdict_groups import grouped, with_whole_losses
 from allranks.convert.verdicts import (
     Outcome,
     Rules,
@@ -26,7 +26,7 @@ from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from allranks.convert.jobs.rewrite import Rewrite
-    from allranks.convert.verdicts import Conversion, FieldPath, Fields, Rule, Verdict
+    from allranks.convert.verdicts import Conversion, FieldPath, Fields, Rule
 
 POLICY: FieldPath = ("spec", "mlPolicy")
 _GANG: FieldPath = ("spec", "podGroupPolicy")
@@ -195,9 +195,7 @@ def losses(own: Fields, title: str) -> str:
         own: the runtime.
         title: how it is called in messages.
     """
-    paths = [own.path for own in grouped(_lost(own))]
+    verdicts = with_whole_losses(own.verdicts())
+    losses_of = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOT_CARRIED]
+    paths = [verdict.path for verdict in grouped(losses_of)]
     return f"of {title} is not carried: {list_some(paths)}" if paths else ""
-
-
-def _lost(own: Fields) -> list[Verdict]:
-    return [verdict for verdict in own.verdicts() if verdict.outcome is Outcome.NOT_CARRIED]

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.verdict_groups import grouped
+from allranks.convert.verdict_groups import grouped, with_whole_losses
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def _lines(conversion: Conversion) -> Iterator[str]:
 
     What is lost stands first.
     """
-    lines = grouped(conversion.of(Outcome.NOT_CARRIED, Outcome.CHANGED))
+    verdicts = with_whole_losses(conversion.verdicts)
+    lines = grouped([own for own in verdicts if own.outcome is not Outcome.CARRIED])
     for verdict in sorted(lines, key=lambda verdict: verdict.outcome is Outcome.CHANGED):
         if verdict.to != "workload":
             yield _line(conversion, verdict)

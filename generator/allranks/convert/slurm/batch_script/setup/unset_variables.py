@@ -104,8 +104,8 @@ _OF_IMAGE = (
 )
 _OF_STEP = "Slurm sets it for what srun starts alone: it is empty in the script, and here, too"
 _NO_ARRAY = (
-    "a task of an array has it, and the script asks for no array: write `#SBATCH --array=…` "
-    "into it, or the variable into env"
+    "a task of an array has it, and the script asks for no array: write the variable into env for "
+    "one task, or `#SBATCH --array=…` into the script where its tasks are no MPI jobs"
 )
 _OF_ALLOCATION = "it follows from what the script asks for"
 _COUNTED_GPUS = "Slurm named the node's GPUs that the job had; each pod's are counted from 0"
