@@ -238,3 +238,16 @@ def test_a_role_in_capitals_is_none_of_dlrovers() -> None:
     text = _SERVERS.replace("    ps:", "    PS:").replace(" MOST", "").replace("ASKS", "")
     problem = refusal(text)
     assert ("spec.replicaSpecs.PS", "write ps") == (problem.path, problem.hint)
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_said"), [("AllreduceStrategy", False), ("AllReduceStrategy", True)]
+)
+def test_a_strategy_in_another_spelling_is_said(typed: str, *, is_said: bool) -> None:
+    """DLRover's master compares it exactly, and ended where it was another."""
+    source = DOCUMENTS["gpt"].data
+    spec = {**source["spec"], "distributionStrategy": typed}
+    conversion = registry.convert_document(Document({**source, "spec": spec}), Context())
+    assert "AllreduceStrategy" == conversion.values["elastic"]["strategy"]
+    [own] = [own for own in conversion.verdicts if own.path == "spec.distributionStrategy"]
+    assert is_said == ("ends at another spelling" in own.why)

@@ -111,6 +111,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     templates = roles.put(fields, framework, own_roles, context, ("main",))
     fields.note(_BY_OPERATOR)
     fields.carry(("spec", "distributionStrategy"), ("elastic", "strategy"), strategy)
+    if fields.text("spec", "distributionStrategy") not in ("", strategy):
+        # Source: python/master/node/dist_job_manager.py of intelligent-machine-learning/dlrover.
+        why = f"DLRover's master knows {strategy} alone, and ends at another spelling"
+        fields.change(("spec", "distributionStrategy"), why, "elastic.strategy")
     if strategy == "AllreduceStrategy":
         _processes(fields, templates[roles.WORKER], context)
     else:

@@ -65,6 +65,28 @@ def test_a_branch_of_another_size_is_said(first: str, second: str, why: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("condition", "is_said"),
+    [
+        ("[ $SLURM_NNODES -gt 1 ]", False),
+        ("[[ ${COUNT} > 1 ]]", False),
+        ("(( COUNT > 1 ))", False),
+        ('[ "$MODE" = many ]', True),
+    ],
+)
+def test_a_branch_for_a_number_of_nodes_is_taken_as_by_the_job(
+    condition: str, *, is_said: bool
+) -> None:
+    """A pod knows the job's number, and the step's own words are no condition."""
+    step = (
+        "srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=2 --rdzv_endpoint=$(hostname) a.py"
+    )
+    text = f"if {condition}; then\n  {step}\nelse\n  {_ALONE}\nfi"
+    conversion = _convert(_NODES, "COUNT=$SLURM_NNODES", "MODE=$1", text)
+    whys = _whys(conversion, _ALONE[:30])
+    assert [own.startswith("it had 1 node, and") for own in whys] == [is_said]
+
+
+@pytest.mark.parametrize(
     "around",
     ["if [ -f a.txt ]; then\n  {}\n  {}\nfi", "run() {{\n  {}\n  {}\n}}\nrun"],
 )

@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.runs import (
     branch_settings,
     mpi_ranks,
     mpirun_hosts,
+    other_branches,
     rank_command,
     rank_labels,
     rank_sizes,
@@ -33,7 +34,6 @@ from allranks.convert.slurm.batch_script.setup import (
 )
 from allranks.convert.slurm.batch_script.steps import (
     behind_step,
-    branches,
     mpirun,
     programs_of_folder,
     several_steps,
@@ -97,7 +97,6 @@ _AS_SETUP = (
     "make it a script of its own, or a plain line (without srun) before the step, which becomes "
     "setup and runs once in each pod"
 )
-_OF_BRANCH = "the launcher starts its ranks, as those of line {}, where this branch is taken"
 _ONCE = "every node starts the same, so that it is said once"
 
 
@@ -491,7 +490,7 @@ def _nested_text(
         if step.is_multi and step.statement == main.statement:
             own = program if step is main else _read_program(reading, step)
             if step is not main:
-                _say_other_launcher(reading, step, main, is_alike=own.runner is program.runner)
+                other_branches.say(reading, step, main, is_alike=own.runner is program.runner)
             edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
     of_statement = [step for step in (main, *steps) if step.statement == main.statement]
     if any(step.command.in_loop for step in of_statement):
@@ -521,22 +520,6 @@ def _say_loop(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     if output is not None and not statement.function:
         path = output["output"]
         body.say(statement.last_line, path, Outcome.CHANGED, "", behind_step.OF_LOG)
-
-
-def _say_other_launcher(reading: ScriptReading, step: Step, main: Step, *, is_alike: bool) -> None:
-    """Say of the step of another branch that the ranks of a run are started in one way."""
-    script = reading.script
-    text = script.text[step.command.start : step.command.end]
-    why = (
-        f"it starts ranks in another way than line {main.command.line}, as whose ranks it is "
-        "run: make a run of each branch"
-    )
-    is_of_branches = step.command.excludes(main.command)
-    why = branches.how_other(script, reading.variables, step, main) if is_alike else why
-    outcome = Outcome.NOT_CARRIED if why else Outcome.CHANGED
-    if why or is_of_branches:
-        why = why or _OF_BRANCH.format(main.command.line)
-        reading.body.say(step.command.line, text, outcome, "command", why)
 
 
 def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
