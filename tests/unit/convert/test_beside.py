@@ -457,3 +457,40 @@ spec: {{containers: [{{name: etcd, image: e}}]}}
 {NODES}"""
     [service] = [item for item in text_as_jobs(text).beside if item.name == "etcd"]
     assert (True, why) == (service.is_needed, service.why)
+
+
+WORKERS = """\
+apiVersion: v1
+kind: Service
+metadata: {name: metrics}
+spec: {ports: [{port: 9400}], selector: {SELECTOR}}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pj}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {
+  metadata: {labels: {app.kubernetes.io/name: trainer, team: a}},
+  spec: {containers: [{name: pytorch, image: i, command: [python, t.py]}]}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "key"),
+    [
+        ("app.kubernetes.io/name: trainer", "app.kubernetes.io/name"),
+        ("app.kubernetes.io/name: trainer, team: a", "app.kubernetes.io/name"),
+        ("training.kubeflow.org/replica-type: worker", "training.kubeflow.org/replica-type"),
+        ("training.kubeflow.org/job-name: pj", "training.kubeflow.org/job-name"),
+        ("team: a", ""),
+        ("training.kubeflow.org/job-name: other", None),
+        ("app.kubernetes.io/name: other", None),
+        ("team: b", None),
+    ],
+)
+def test_a_service_of_labels_that_no_pod_has_here_is_said(selector: str, key: str | None) -> None:
+    """The chart sets some labels itself, and the old controller others: it would select no pod."""
+    text = WORKERS.replace("SELECTOR", selector)
+    [service] = [item for item in text_as_jobs(text).beside if item.kind == "Service"]
+    assert service.is_needed
+    assert (key is None) == service.why.startswith("it selects none of the job's pods")
+    assert bool(key) == (f"it selects pods by {key}, which no pod has here" in service.why)

@@ -322,6 +322,19 @@ def test_a_range_of_nodes_is_said_where_the_command_s_number_is_not_known() -> N
     assert any("leave torchrun.elastic out for a number" in note for note in conversion.notes)
 
 
+@pytest.mark.parametrize("has_master", [True, False])
+def test_workers_alone_with_a_script_of_the_image_knew_nothing_of_each_other(
+    *, has_master: bool
+) -> None:
+    """The operator sets RANK and the others beside a Master alone, whatever the script reads."""
+    container = {"command": ["bash", "/scripts/run.sh"]}
+    roles = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}} if has_master else {}
+    conversion = convert(container, **roles)
+    notes = [note for note in conversion.notes if note.startswith("nothing set RANK")]
+    assert len(notes) == (not has_master)
+    assert any("that is told of the job's pods" in note for note in conversion.notes)
+
+
 def test_an_etcd_without_a_host_is_none() -> None:
     """The operator took the first worker for it; the ranks meet at rank 0, and that is said."""
     policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvPort": 2379}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values import queue_and_scheduler, trials
 from allranks.convert.documents import namespaces
+from allranks.convert.pods import affinities
 from allranks.convert.pods.pod_template import templates_of
 from allranks.convert.verdicts import Beside
 from allranks.k8s import fields as k8s
@@ -71,6 +72,8 @@ _CALLERS = (
 _BINDINGS = ("RoleBinding", "ClusterRoleBinding")
 # Kinds of which the charts make one with the release's name.
 _OF_CHARTS = ("ConfigMap", "Service")
+# Labels whose value is the job's name, or begins so: that of a Job of a JobSet.
+_NAME_OF_JOB = re.compile(r"(?<![a-z])(?:job|jobset|trainjob|elasticjob)[-_]name$")
 # Keys under which a text is no host.
 _LABELS = ("labels", "matchLabels", "selector")
 
@@ -368,10 +371,32 @@ def _is_for(document: Document, job: Conversion) -> bool:
     pairs = set(_text_pairs(selector))
     if job.name in selector.values() or (pairs and pairs <= _labels(job.values)):
         return True
+    own = set(_labels_there(job.manifest))
+    if pairs and all(pair in own or _is_of_controller(*pair, job.name) for pair in pairs):
+        return True
     if any((item.kind, item.name) == ("Service", document.name) for item in job.beside):
         return True  # the object names it as the Service of its pods
     is_headless = k8s.text(document.data, "spec", "clusterIP") == "None"
     return is_headless and document.name == job.name
+
+
+def _labels_there(node: Any) -> Iterator[tuple[str, Any]]:
+    """The labels of the pod templates of an object."""
+    if isinstance(node, dict):
+        if "containers" in k8s.mapping(node, "spec"):
+            yield from _text_pairs(k8s.mapping(node, "metadata", "labels"))
+        for value in node.values():
+            yield from _labels_there(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _labels_there(item)
+
+
+def _is_of_controller(key: str, value: Any, job: str) -> bool:
+    """Whether a label is one that the old controller gave the pods of a job of this name."""
+    if _NAME_OF_JOB.search(key):
+        return str(value) == job or str(value).startswith(f"{job}-")
+    return affinities.is_of_controller(key)
 
 
 def _is_named(name: str, job: Conversion) -> bool:

@@ -95,8 +95,8 @@ def with_unseen(fields: Fields, container: FieldPath, runs: Program, context: Co
         return runs
     note = (
         f"what {missing_files[-1]} runs is not in the input: each pod runs it once, and where it "
-        f"starts torchrun itself, that has the variables of the old controller. The image must "
-        f"have {image_demands.LAUNCHER}"
+        f"starts torchrun itself, that is told of the job's pods, by PET_NNODES and others. "
+        f"The image must have {image_demands.LAUNCHER}"
     )
     return replace(runs, runner=Runner.NESTED, notes=(*runs.notes, note), is_unseen=True)
 

@@ -108,7 +108,8 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     deepspeed_hosts.say_alone(fields, pod, program)
     reads_ranks = references.mentions(pod.words, ("RANK", "MASTER_ADDR", "WORLD_SIZE"))
     has_torchrun = program.runner is commands.Runner.TORCHRUN
-    needs_rank = program.runner is commands.Runner.PLAIN or (program.is_nested and reads_ranks)
+    is_script = program.is_nested and (reads_ranks or program.is_unseen)
+    needs_rank = program.runner is commands.Runner.PLAIN or is_script
     if not has_torchrun and needs_rank and "Master" not in roles:
         _note_untold(fields, pod, program)
     if program.runner is commands.Runner.TORCHRUN and not program.is_alone:
