@@ -241,13 +241,13 @@ def test_a_role_in_capitals_is_none_of_dlrovers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "is_said"), [("AllreduceStrategy", False), ("AllReduceStrategy", True)]
+    ("typed", "is_named"), [("AllreduceStrategy", False), ("AllReduceStrategy", True)]
 )
-def test_a_strategy_in_another_spelling_is_said(typed: str, *, is_said: bool) -> None:
+def test_a_strategy_in_another_spelling_is_said(typed: str, *, is_named: bool) -> None:
     """DLRover's master compares it exactly, and ended where it was another."""
     source = DOCUMENTS["gpt"].data
     spec = {**source["spec"], "distributionStrategy": typed}
     conversion = registry.convert_document(Document({**source, "spec": spec}), Context())
     assert "AllreduceStrategy" == conversion.values["elastic"]["strategy"]
     [own] = [own for own in conversion.verdicts if own.path == "spec.distributionStrategy"]
-    assert is_said == ("ends at another spelling" in own.why)
+    assert is_named == ("ends at another spelling" in own.why)

@@ -133,7 +133,7 @@ def _options(deepspeed_options: Mapping[str, str]) -> dict[str, str] | None:
     if nodes not in ("", "-1"):
         options["nnodes"] = nodes
     # Rank 0 is on the first host, wherever that is said; an empty file of hosts is this one alone.
-    has_hosts = deepspeed_options.get("hostfile", "/dev/null") != "/dev/null"
+    has_hosts = deepspeed_options.get("hostfile", "/dev/null") != "/dev/null" and nodes != "1"
     if has_hosts or "no-ssh" in deepspeed_options or nodes not in ("", "-1", "1"):
         options["master-addr"] = deepspeed_options.get("master-addr", "")
     log = deepspeed_options.get("enable-each-rank-log", "None")

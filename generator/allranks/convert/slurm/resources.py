@@ -149,11 +149,21 @@ def _asks_for_gpus(job: Draft, name: str) -> bool:
     return request is None or request.count > 0 or not request.others
 
 
-def _asks_for_others(job: Draft) -> bool:
-    """Whether a script asks for devices of another name, of which another line speaks."""
+# What else a site calls what ranks compute on, as `--gres` has it.
+_ACCELERATOR = re.compile(r"(?i)(?:dcu|mlu|npu|hpu|xpu|ipu|gcu|gaudi|ascend|neuron)(?![a-z])")
+
+
+def _asks_for_others(job: Draft, *, accelerators: bool = False) -> bool:
+    """Whether a script asks for devices of another name, of which another line speaks.
+
+    Args:
+        job: the script.
+        accelerators: whether those alone count that do what GPUs do.
+    """
     names = [name for name in sizes.OF_ANY_RESOURCE if name in job.settings]
     requests = [amounts.gres(job.settings[name].value) for name in names]
-    return any(request is not None and request.others for request in requests)
+    others = [other for request in requests if request is not None for other in request.others]
+    return any(_ACCELERATOR.match(other) for other in others) if accelerators else bool(others)
 
 
 def _say_shared(job: Draft, ranks: int, gpus: int) -> None:
@@ -243,7 +253,10 @@ def _guess_gpus(job: Draft) -> None:
         return
     if any(_NAMED_BY_CPUS.search(place) and "gpu" not in place.lower() for place in places):
         return
-    if not is_on_gpus or body.workload == "mpi" or body.script or count == 1 or count > _MOST_GPUS:
+    # Those of another name are its GPUs, of which another line speaks.
+    has_others = _asks_for_others(job, accelerators=True)
+    is_of_gpus = is_on_gpus and not has_others and body.workload != "mpi" and not body.script
+    if not is_of_gpus or count == 1 or count > _MOST_GPUS:
         if not _asks_for_others(job) and not _OF_GPUS_ANYWHERE.search(text):
             job.fields.note(
                 "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "

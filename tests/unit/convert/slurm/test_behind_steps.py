@@ -91,3 +91,11 @@ def test_ranks_that_are_started_over_ssh_are_no_run_of_their_own(other: str) -> 
     whys = [own.why for own in conversion.verdicts if own.to == "nodes"]
     assert any("over ssh; here each node runs it" in why for why in whys)
     assert not any("where it waits for the others" in why for why in whys)
+
+
+def test_what_goes_on_beside_a_step_is_told_where_it_can_stand() -> None:
+    """A run of its own would see none of the ranks' GPUs."""
+    rows = ("#!/bin/bash", _TASKS, "srun python a.py &", "bash watch.sh &", "wait", "")
+    conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
+    [why] = [own.why for own in conversion.lost if own.path == "bash watch.sh"]
+    assert "write it above the step, where it is setup of each pod" in why

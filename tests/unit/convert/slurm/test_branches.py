@@ -65,7 +65,7 @@ def test_a_branch_of_another_size_is_said(first: str, second: str, why: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("condition", "is_said"),
+    ("condition", "is_named"),
     [
         ("[ $SLURM_NNODES -gt 1 ]", False),
         ("[[ ${COUNT} > 1 ]]", False),
@@ -74,7 +74,7 @@ def test_a_branch_of_another_size_is_said(first: str, second: str, why: str) -> 
     ],
 )
 def test_a_branch_for_a_number_of_nodes_is_taken_as_by_the_job(
-    condition: str, *, is_said: bool
+    condition: str, *, is_named: bool
 ) -> None:
     """A pod knows the job's number, and the step's own words are no condition."""
     step = (
@@ -83,7 +83,7 @@ def test_a_branch_for_a_number_of_nodes_is_taken_as_by_the_job(
     text = f"if {condition}; then\n  {step}\nelse\n  {_ALONE}\nfi"
     conversion = _convert(_NODES, "COUNT=$SLURM_NNODES", "MODE=$1", text)
     whys = _whys(conversion, _ALONE[:30])
-    assert [own.startswith("it had 1 node, and") for own in whys] == [is_said]
+    assert [own.startswith("it had 1 node, and") for own in whys] == [is_named]
 
 
 @pytest.mark.parametrize(

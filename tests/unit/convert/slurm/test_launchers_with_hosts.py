@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from allranks.convert.slurm import job
+from allranks.errors import InvalidValues
 
 if TYPE_CHECKING:
     from allranks.convert.verdicts import Conversion
@@ -132,3 +133,52 @@ def test_an_option_of_hosts_that_a_loop_makes_is_left_out(rows: tuple[str, ...])
 def test_options_beside_that_of_the_hosts_stay(rows: tuple[str, ...]) -> None:
     """They are none of the list's."""
     assert "$F" in _convert(*rows).values["command"][2]
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "path"),
+    [
+        ("--hostfile hosts --num_nodes 1", 1, "deepspeed"),
+        ("--hostfile hosts --include worker-1", 1, "deepspeed"),
+        ("--hostfile hosts --num_nodes 2", 2, "--num_nodes"),
+        ("--hostfile hosts --include worker-1@worker-2", 2, "--num_nodes"),
+        ("--hostfile hosts", 4, "--hostfile hosts"),
+        ("--hostfile hosts --num_nodes 4", 4, ""),
+    ],
+)
+def test_a_deepspeed_has_the_hosts_that_it_is_told_of(options: str, nodes: int, path: str) -> None:
+    """Each of the job's nodes had ranks, whatever its own words said; its file is not read."""
+    conversion = _convert(f"deepspeed {options} a.py")
+    assert nodes == conversion.values["nodes"]
+    own = [own.path for own in conversion.verdicts if own.to.startswith("nodes") and own.line > 2]
+    assert [path] * bool(path) == [text[: len(path)] for text in own]
+
+
+def test_hosts_that_a_deepspeed_leaves_out_are_the_reason() -> None:
+    """It was said that pods have no ssh."""
+    with pytest.raises(InvalidValues) as caught:
+        _convert("deepspeed --hostfile hosts --exclude worker-2 a.py")
+    assert caught.value.problems[0].message.startswith("--exclude names a host")
+
+
+def test_a_launcher_of_fewer_machines_has_as_many_nodes() -> None:
+    """A loop starts it on some of the job's nodes; the others would wait for a place."""
+    loop = (
+        "hosts=($(scontrol show hostnames))",
+        "for rank in {0..1}; do",
+        "  srun -N 1 -w ${hosts[$rank]} accelerate launch --num_machines 2 \\",
+        "    --machine_rank $rank a.py &",
+        "done",
+        "wait",
+    )
+    conversion = _convert(*loop)
+    assert 2 == conversion.values["nodes"]
+    [why] = [own.why for own in conversion.verdicts if own.path == "--num_machines 2"]
+    assert "the job has 4 nodes, and the launcher trains with 2" in why
+
+
+def test_a_launcher_of_several_tasks_runs_once_on_each_node() -> None:
+    """As a torchrun, of which it was said alone."""
+    conversion = _convert("srun accelerate launch a.py", tasks=2)
+    [why] = [own.why for own in conversion.verdicts if own.path == "srun"]
+    assert why == "accelerate starts the ranks of a node, and so runs once on each, not 2 times"

@@ -36,3 +36,18 @@ def test_a_number_of_ranks_that_nobody_says_is_no_pods(row: str, *, is_set: bool
     conversion = _convert("#SBATCH -N 1", row, "torchrun --nproc-per-node ${G} a.py")
     [why] = [own.why for own in conversion.verdicts if own.path.startswith("--nproc-per-node")]
     assert ("known in the pod alone" in why, "no line of the script" in why) == (is_set, not is_set)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_of_torch"),
+    [
+        ("echo ./nemo", False),
+        ("cd NEMO-4.2", False),
+        ("cd nemo_toolkit", True),
+        ("python examples/nlp/nemo/a.py", True),
+    ],
+)
+def test_a_model_of_the_ocean_is_not_nvidias(row: str, *, is_of_torch: bool) -> None:
+    """With PyTorch's the ranks of srun need no MPI."""
+    conversion = _convert("#SBATCH --ntasks=2", row, "srun -n 2 python ./main.py")
+    assert is_of_torch != any("srun gave the ranks MPI" in note for note in conversion.notes)

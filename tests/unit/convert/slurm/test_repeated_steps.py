@@ -62,3 +62,21 @@ def test_a_step_of_each_node_in_a_function_is_to_be_one_step(rows: tuple[str, ..
     message, hint = _refusal("go() {", f"  {_OF_NODE}", "}", *rows)
     assert "starts the step" in message
     assert "SLURM_NODEID is the number of a node" in hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "loop"),
+    [
+        (("N=1",), '$(seq 1 "${N}")'),
+        (("N=${N:-1}",), "$(seq $N)"),
+        ((': "${N:=1}"',), '$(seq 1 "${N}")'),
+    ],
+)
+def test_a_loop_that_counts_to_one_is_none(rows: tuple[str, ...], loop: str) -> None:
+    """MLPerf's scripts count their experiments, of which there is one unless somebody says more."""
+    text = "\n".join((*rows, f"for i in {loop}; do", "  srun python a.py --seed $i", "done"))
+    head = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=8\n"
+    conversion = job.convert(f"{head}{text}\n".encode(), "train.sbatch")
+    assert "python a.py --seed $i" in conversion.values["command"][-1]
+    several = text.replace("1}", "2}").replace("N=1", "N=2")
+    assert _refusal(several)[0].startswith("a loop starts the step")

@@ -80,3 +80,36 @@ def test_a_resource_of_a_site_is_named_alone() -> None:
         _convert("-N 1 -n 4 --tres-per-task=cpu=4,cpu=x,license/ansys=1"), "--tres-per-task"
     )
     assert verdict.why.startswith("cpu=x, license/ansys=1 is a resource")
+
+
+def _convert_rows(*rows: str) -> Conversion:
+    return job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    ("directive", "option", "why"),
+    [
+        ("--exclusive", "", "a task could use the CPUs of its whole node"),
+        ("--exclusive", "--cpu-bind=mask_cpu:0xf,0xf0", "each task had the CPUs of its own mask"),
+        ("--exclusive", "--cpu-bind=verbose,map_cpu:0,4", "each task had the CPUs of its own mask"),
+        ("--exclusive=user", "", ""),
+        ("--exclusive=user -c 4", "", "a task was bound to its CPUs"),
+    ],
+)
+def test_a_task_has_the_cpus_of_its_node_where_the_job_has_them(
+    directive: str, option: str, why: str
+) -> None:
+    """With --exclusive=user others of the same user are there; a mask says which a task has."""
+    rows = (f"#SBATCH -N 2 --ntasks-per-node=2 --gpus-per-node=2 {directive}",)
+    conversion = _convert_rows(*rows, f"srun {option} python a.py")
+    whys = [own.why for own in conversion.verdicts if own.path == "OMP_NUM_THREADS"]
+    assert [why] * bool(why) == [own[: len(why)] for own in whys]
+
+
+def test_other_accelerators_are_no_gpus_that_a_script_does_not_ask_for() -> None:
+    """A site's DCUs came beside GPUs of AMD's, of which nothing is said in the script."""
+    rows = ("#SBATCH -N 2 --gres=dcu:4", "export HSA_FORCE_FINE_GRAIN_PCIE=1")
+    conversion = _convert_rows(*rows, "srun torchrun --nnodes 2 --nproc_per_node 4 a.py")
+    assert 4 == conversion.values["procsPerNode"]
+    assert not {"gpusPerNode", "gpuResource"} & conversion.values.keys()
+    assert ["--gres"] == [own.path for own in conversion.lost]

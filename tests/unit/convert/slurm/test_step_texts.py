@@ -204,3 +204,21 @@ def test_a_number_of_tasks_may_be_a_default_of_a_default() -> None:
     text = f"#!/bin/bash\n#SBATCH -N 2 --gres=gpu:4\n{row}\nsrun --ntasks=${{N}} python a.py\n"
     conversion = job.convert(text.encode(), "job.sbatch")
     assert (conversion.values["nodes"], conversion.lost) == (2, ())
+
+
+@pytest.mark.parametrize(
+    ("step", "is_number"),
+    [
+        ("srun python a.py --out runs/$SLURM_JOB_ID", True),
+        ("srun python a.py --out 'runs/$SLURM_JOB_ID'", False),
+        ("srun bash -c 'python a.py --out runs/$SLURM_JOB_ID'", True),
+    ],
+)
+def test_the_number_of_a_job_in_single_quotes_is_none(step: str, *, is_number: bool) -> None:
+    """A program gets its letters, unless another shell reads the text."""
+    whys = [
+        own.why
+        for own in _convert("#SBATCH -N 2 --ntasks-per-node=4", step).verdicts
+        if own.path == "$SLURM_JOB_ID"
+    ]
+    assert is_number == any("made of the release's name" in why for why in whys)

@@ -41,6 +41,8 @@ _WHY = (
     "the one before has left in a volume, as {}"
 )
 _MEETING = re.compile(r"(?i)rdzv|rendezvous|port|master|^slurm_")
+# With these another shell, or a program, reads a text.
+_WITH_TEXT = {"-c", "-lc", "-ec", "-xc", "-cx", "-lic", "-ic", "eval", "xargs", "parallel", "ssh"}
 _IDLE = words.IDLE | words.SLURM_TOOLS | {"rm", "cat", "export"}
 
 
@@ -75,6 +77,9 @@ def _is_number(name: str, value: str) -> bool:
 def _texts(command: Command) -> Iterator[str]:
     """The words of a command that may be paths, and what it sets."""
     texts = [scanner.unquote(token.text) for token in command.words]
+    if not _WITH_TEXT & {*texts}:  # where no other shell reads them, quotes keep its letters
+        own_texts = (words.expanded_part(token.text) for token in command.words)
+        texts = list(map(scanner.unquote, own_texts))
     yield from (scanner.unquote(token.text.partition("=")[2]) for token in command.assignments)
     if command.name == "export":
         yield from (text.partition("=")[2] for text in texts[1:])

@@ -115,8 +115,8 @@ TOOLS = {
 }
 NO_SLURM = "a pod has no programs of Slurm's"
 STARTS_AGAIN = (
-    f"{NO_SLURM}: a run that the end of its pod has ended starts again without it, as often as "
-    "runPolicy.backoffLimit says"
+    f"{NO_SLURM}: a pod that is evicted is made again without it, and no run that its time has "
+    "ended: give runPolicy.activeDeadlineSeconds the time of all starts together"
 )
 # An srun that is left where a command may stand: in $(…), behind xargs or parallel, in a text
 # for a shell, or in a variable.

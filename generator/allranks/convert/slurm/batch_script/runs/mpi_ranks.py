@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
 
 _MEETS = re.compile(
-    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|nemo|lightning|nccl|deepspeed", re.IGNORECASE
+    r"MASTER_ADDR|torch|SLURM_PROCID|megatron|lightning|nccl|deepspeed"
+    # NVIDIA's, and no model of the ocean.
+    r"|\bnemo(?=[-_ ]?(?:toolkit|run|asr|nlp|tts|launcher|framework|collections|aligner|rl|fw)\b)"
+    r"|(?:nvidia/|import\s+|from\s+|examples/\S*)nemo\b",
+    re.IGNORECASE,
 )
 _USES_MPI = re.compile(r"(?i)(?:-{0,2}\w[\w.-]*=|--(?:use|with|enable)?[-_]?)mpi")
 _MPI = re.compile(r"mpi4py|open-?mpi|intel-?mpi|\bimpi\b|mpich|horovod", re.IGNORECASE)

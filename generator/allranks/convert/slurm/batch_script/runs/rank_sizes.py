@@ -58,6 +58,11 @@ _WITHOUT_MPI = (
 )
 
 
+_ONCE_ON_EACH = "{} starts the ranks of a node, and so runs once on each, not {} times"
+_OF_HOSTS_FILE = (
+    "which hosts the file names, and how many slots of each, is not looked at: the run has the {} "
+    "of the job, and as many ranks on each as its other options say, or as it has GPUs"
+)
 _IN_POD_ALONE = "what it is, is known in the pod alone: one process for each GPU"
 _NOT_SET = "no line of the script says what it is: one process for each GPU, or set procsPerNode"
 _WITHOUT_OPTION = (
@@ -186,6 +191,25 @@ def _has_cpus(step: Step) -> bool:
     return any(own.name.removeprefix("srun ") == "cpus-per-task" for own in step.settings)
 
 
+def _has_whole_nodes(reading: ScriptReading, main: Step) -> bool:
+    """Whether a job has all CPUs of its nodes: with ``--exclusive=user`` it shares them.
+
+    Source: sbatch(1), ``--exclusive``.
+    """
+    settings = (*reading.script.settings, *main.settings)
+    values = [own.value.lower() for own in settings if own.name == "exclusive"]
+    return any(value not in ("user", "mcs", "topo") for value in values)
+
+
+def _has_masks(main: Step) -> bool:
+    """Whether a step says which CPUs each of its tasks has: ``--cpu-bind=mask_cpu:0xf,0xf0``."""
+    return any(
+        own.name.removeprefix("srun ") in ("cpu-bind", "cpu_bind")
+        and re.search(r"(?:^|,)(?:mask|map)_", own.value) is not None
+        for own in main.settings
+    )
+
+
 def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: str) -> None:
     """Give ranks the threads of their CPUs.
 
@@ -207,14 +231,16 @@ def _put_threads(reading: ScriptReading, main: Step, per_node: int, otherwise: s
         size = reading.script.size
         is_alone = (size.gpus_per_node or size.gpus or 0) <= 1 and not reading.main_step.may_launch
         is_counted = cpus > 1 or (cpus == 1 and bool(options & CPUS_ASKED_FOR))
-        if not is_counted or "exclusive" in options or reading.body.workload == "mpi":
+        if not is_counted or _has_whole_nodes(reading, main) or reading.body.workload == "mpi":
             return
         if not is_alone:
             reading.body.notes.append(openmp_threads.MAY_LAUNCH.format(cpus))
             return
         otherwise = "a pod has the node's"
-    if "exclusive" in options and reading.script.size.cpus_per_task is None:
-        why = f"a task could use the CPUs of its whole node (--exclusive); {otherwise}: set it"
+    if _has_whole_nodes(reading, main) and reading.script.size.cpus_per_task is None:
+        own_cpus = "each task had the CPUs of its own mask (--cpu-bind)"
+        whole = "a task could use the CPUs of its whole node (--exclusive)"
+        why = f"{own_cpus if _has_masks(main) else whole}; {otherwise}: set it"
     elif cpus > 1 or per_node == 1 or (cpus == 1 and reading.body.workload == "mpi"):
         own = main.size.cpus_per_task if main.is_srun else None
         cpus = own if own and _has_cpus(main) else cpus
@@ -256,6 +282,13 @@ def _size_torchrun(
     if not main.is_srun and (nodes or 1) > 1 and is_alone:
         body.say(line, launcher, Outcome.CHANGED, "nodes: 1", _FIRST_NODE)
         nodes = 1
+    elif is_deepspeed and nnodes and nnodes < (nodes or 1):
+        why = f"the job has {plural(nodes or 1, 'node')}, and the launcher has ranks on {nnodes}"
+        body.say(line, "--num_nodes, --include", Outcome.CHANGED, "nodes", why)
+        nodes = nnodes
+    elif is_deepspeed and program.hosts_file and not main.is_srun and (nodes or 1) > 1:
+        why = _OF_HOSTS_FILE.format(plural(nodes or 1, "node"))
+        body.say(line, f"--hostfile {program.hosts_file}", Outcome.CHANGED, "nodes", why)
     elif nnodes and nodes and nnodes != nodes and main.is_srun:
         why = f"the job has {plural(nodes, 'node')}"
         body.say(line, f"--nnodes {nnodes}", Outcome.CHANGED, "nodes", why)
@@ -270,7 +303,7 @@ def _size_torchrun(
         nodes = _put_range(reading, program.options.get("nnodes", ""), line, nodes)
     starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
     if main.is_srun and per_node > 1 and not starts_one:
-        why = f"torchrun starts the ranks of a node, and so runs once on each, not {per_node} times"
+        why = _ONCE_ON_EACH.format("torchrun", per_node)
         body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
     if count == 1:
         _put_threads(reading, main, 1, "")
@@ -402,6 +435,10 @@ def _with_machines(reading: ScriptReading, main: Step, line: str, nodes: int | N
     match = _MACHINES.search(line)
     text = match[1].strip("\"'") if match is not None else ""
     count = references.number(text, reading.variables.constants) or 0
+    if match is not None and 1 < count < (nodes or 1):
+        why = f"the job has {plural(nodes or 1, 'node')}, and the launcher trains with {count}"
+        reading.body.say(main.command.line, match[0], Outcome.CHANGED, "nodes", why)
+        return count
     if match is None or count <= (nodes or 1):
         return nodes
     own = plural(nodes or 1, "node")
@@ -450,8 +487,20 @@ def _size_nested(
         nodes = 1
     elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
         body.say(own_line, launcher, Outcome.CHANGED, "nodes", _waits_there(script))
+    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
+    per_node = script.size.per_node if not main.is_srun else main.size.per_node
+    if main.is_srun and per_node > 1 and not starts_one:
+        why = _ONCE_ON_EACH.format(runner, per_node)
+        body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
     _say_number_of_node(reading, main, line, nodes)
     nodes = _with_machines(reading, main, line, nodes)
+    if program.runner is Runner.DEEPSPEED and re.search(r"\s(?:--exclude|-e)[= ]", line):
+        raise script.refuse(
+            main.command.line,
+            "--exclude names a host or its GPUs, and the nodes of a run have no names before it "
+            "starts",
+            "leave it out, and ask for as many nodes and GPUs as are left",
+        )
     if program.runner is Runner.DEEPSPEED and (nodes or 1) > 1 and "--no_ssh" not in line:
         raise script.refuse(
             main.command.line,

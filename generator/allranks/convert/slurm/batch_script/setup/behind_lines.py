@@ -80,7 +80,8 @@ def say(script: Script, body: Body, statement: Statement) -> None:
         copies = all(
             behind_step.copies_files([word.text for word in own.words]) for own in removals
         )
-        behind = behind_step.OF_FILES if removals and copies else behind_step.BEHIND
+        behind = behind_step.BESIDE if statement.in_background else behind_step.BEHIND
+        behind = behind_step.OF_FILES if removals and copies else behind
         if any(words.reaches_other_host([word.text for word in own.words]) for own in removals):
             behind = behind_step.BY_SSH
         why = _OPTIONS_ALONE if text.startswith("-") else behind

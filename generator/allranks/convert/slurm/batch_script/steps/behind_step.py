@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 OVER = "the run is over when its ranks are"
 BEHIND = "it stands behind the step: make it a run of its own"
+BESIDE = (
+    "it went on beside what follows it, on the first node: where it is to go on beside the ranks "
+    "(with `&`), write it above the step, where it is setup of each pod"
+)
 BY_SSH = (
     "it starts something on other nodes, to which a pod has no keys: where that is the same "
     "program, the run starts it in each of its pods"

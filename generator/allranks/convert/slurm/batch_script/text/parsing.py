@@ -25,6 +25,11 @@ _OF_FORMATS = re.compile(
 _ONE_PASS = re.compile(
     r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+(?P<word>[\w.,:/@%+-]+)[ \t]*(?:;|\n)\s*do(?=\s)"
 )
+# One that counts to a variable: `for n in $(seq 1 "$N"); do`.
+_COUNTED = re.compile(
+    r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+\$\(seq[ \t]+(?:(?P<word>1)[ \t]+)?"
+    r"[\"']?\$\{?(?P<most>[A-Za-z_]\w*)\}?[\"']?[ \t]*\)[ \t]*(?:;|\n)\s*do(?=\s)"
+)
 # What may stand before a group, and what behind it writes its lines elsewhere.
 _BEFORE_GROUP = re.compile(r"(?:time[ \t]+(?:-p[ \t]+)?)?(?P<bracket>[{(])(?![(])")
 _BEHIND_GROUP = re.compile(
@@ -172,7 +177,13 @@ def _opened_loops(script: Script) -> str:
 def _opened_loop(script: str, statement: Statement) -> str:
     """A script's text with a loop of one word taken off its lines; "" where it is none."""
     text = script[statement.start : statement.end]
-    head = _ONE_PASS.match(text)
+    head, word = _ONE_PASS.match(text), ""
+    if (
+        head is None
+        and (counted := _COUNTED.match(text))
+        and _counts_to_one(script, counted["most"])
+    ):
+        head, word = counted, "1"
     is_alone = re.match(r"[ \t]*(?:#.*)?(?:\n|$)", script[statement.end :]) is not None
     stays_loop = statement.function or not is_alone or not text.endswith("done")
     if head is None or stays_loop or re.search(r"\b(?:break|continue)\b", text):
@@ -181,10 +192,18 @@ def _opened_loop(script: str, statement: Statement) -> str:
     if not _is_script(inner):
         return ""
     spaces = re.sub(r"\S", " ", head[0])
-    own = f"{head['name']}={head['word']};"
+    own = f"{head['name']}={word or head['word']};"
     return (
         f"{script[: statement.start]}{own}{spaces[len(own) :]}{inner}    {script[statement.end :]}"
     )
+
+
+def _counts_to_one(script: str, name: str) -> bool:
+    """Whether a script sets a variable to 1 wherever it does, or has that for none: ``${N:=1}``."""
+    own = rf"(?<![\w$]){name}=[\"']?(?:\$\{{{name}:?-(\w*)\}}|([^\s;\"']*))"
+    defaults = re.findall(rf"\$\{{{name}:?=(\w*)\}}", script)
+    values = {"".join(pair) for pair in re.findall(own, script)} | {*defaults}
+    return values == {"1"}
 
 
 def check_continued(script: Script) -> None:
