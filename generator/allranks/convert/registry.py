@@ -308,6 +308,10 @@ def _located(problem: Problem, document: Document) -> Problem:
     keys = keys_of(problem.path, document.data)
     line = document.line_of(keys) or document.line
     problem = misspelt_keys.with_question(problem, document.data, keys)
+    if repeated := "; ".join(document.repeated()):
+        # What is missing may stand in the first of the two, such as a role's command.
+        hint = f"{repeated}; {problem.hint}".removesuffix("; ")
+        problem = Problem(problem.path, problem.message, hint, problem.source)
     return problem.at(source=f"{document.source}:{line}" if line else document.source)
 
 

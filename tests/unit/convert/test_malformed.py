@@ -146,6 +146,18 @@ def test_a_key_that_is_given_twice_is_said() -> None:
     assert any("replicas is given twice" in note and ":10" in note for note in conversion.notes)
 
 
+def test_a_key_that_is_given_twice_is_said_where_the_object_is_refused() -> None:
+    """What the second of them lacks, a role's command, the first may have."""
+    again = (
+        "    Worker: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: x}]}}}\n"
+    )
+    with pytest.raises(InvalidValues) as caught:
+        convert(("t.py]}]}}\n", f"t.py]}}]}}}}\n{again}"))
+    hint = caught.value.problems[0].hint
+    assert hint.startswith("Worker is given twice, on line 8 and on line 11, and the last counts")
+    assert "add the command" in hint
+
+
 def test_a_master_that_calls_mpirun_is_refused() -> None:
     """Its workers only wait, and no operator has told it of them."""
     text = WORKERS.replace(
