@@ -63,6 +63,15 @@ _OF_SITE_SOFTWARE = re.compile(
     r"/opt/(?:modules?|apps?|ohpc|cray|pkgs?|packages|software|sw|spack|easybuild|shared?|site|hpc)"
     r"(?:/.*)?"
 )
+# What /etc has in no image: all but what distributions and drivers have there.
+_OF_SITE_SETTINGS = re.compile(
+    r"/etc/(?!(?:OpenCL|X11|alternatives|apt|bash\w*|ca-certificates|conda|cron|crypto-policies|debian_version"
+    r"|default|dhcp|environment|fonts|fstab|group|gshadow|host|hostname|hosts|infiniband|init|issue|krb5"
+    r"|ld\.so|libibverbs|libnl|locale|localtime|login|lsb|machine-id|mime|modprobe|modules?|mpi|mtab|nccl"
+    r"|netconfig|networks|nsswitch|nvidia|openmpi|opt|os-release|pam|passwd|pki|profile|protocols"
+    r"|python\d*|redhat-release|resolv|rpc|security|selinux|services|shadow|shells|skel|ssh|ssl|sudoers"
+    r"|sysconfig|sysctl|system-release|systemd|timezone|udev|vulkan|wgetrc|xdg|yum)(?![a-z]))[\w.-]+"
+)
 # What /usr has in an image: some universities have home folders in others of it.
 _OF_USR = re.compile(
     r"/usr(?:/?|/(?:X11R6|bin|games|include|lib(?:\d+|x32|exec)?|local|sbin|share|src|tmp)(?:/.*)?)"
@@ -213,7 +222,7 @@ def say(job: Draft, contents: Contents | None = None) -> None:
             is_own_home = top.startswith("$") and sets_home
             if path and not (
                 is_own_home
-                or (top in own_folders and not _OF_SITE_SOFTWARE.fullmatch(path))
+                or (top in own_folders and not _is_of_site(path, is_inside=is_inside))
                 or _OF_USR.fullmatch(path)
                 or is_made_anew
                 or is_spoken_of
@@ -248,6 +257,18 @@ def say(job: Draft, contents: Contents | None = None) -> None:
     nodes = values.get("nodes")
     if isinstance(nodes, int) and nodes > 1 and not _is_in(working_dir, lasting):
         job.fields.note(_NO_SHARED_FOLDER, is_general=True)
+
+
+def _is_of_site(path: str, *, is_inside: bool) -> bool:
+    """Whether a path below a folder that images have is one that a site has there.
+
+    Args:
+        path: the path.
+        is_inside: whether what reads it ran in a container, whose image may have its own.
+    """
+    if _OF_SITE_SOFTWARE.fullmatch(path):
+        return True
+    return not is_inside and _OF_SITE_SETTINGS.match(path) is not None
 
 
 def _texts(values: Mapping[str, Any], script: str, *, is_inside: bool) -> list[str]:

@@ -61,6 +61,8 @@ def _folders(conversion: Conversion) -> list[Verdict]:
         ("rsync -a /fsx/in/ .\nsrun python a.py", "/fsx/in"),
         ("curl https://a.org/b -o /fsx/b\nsrun python a.py", "/fsx/b"),
         ("srun python a.py --conf /root/a.yaml", "/root/a.yaml"),
+        ("LR=$(cat /etc/lab/lr.txt)\nsrun python a.py --lr $LR", "/etc/lab/lr.txt"),
+        ("srun python a.py --conf /etc/lab.conf", "/etc/lab.conf"),
     ],
 )
 def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
@@ -73,7 +75,7 @@ def test_a_folder_is_named_with_its_line(row: str, path: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "srun /usr/bin/python3 a.py --out /tmp/x --shm /dev/shm --conf /etc/a.conf",
+        "srun /usr/bin/python3 a.py --out /tmp/x --shm /dev/shm --conf /etc/hosts",
         "srun python a.py --url https://example.org/fsx/a --s3 s3://bucket/fsx --out out/run",
         "sed -i 's/fsx/lustre/' a.yaml\nsrun python a.py",
         "awk '/fsx/ {print}' a.log\nsrun python a.py",
