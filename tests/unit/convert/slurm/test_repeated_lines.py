@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
 from allranks.convert.slurm import job
 from allranks.convert.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PROCESS = "#SBATCH --gpus=1"
 _RANKS = "#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4"
@@ -126,3 +131,69 @@ def test_a_file_is_read_again_for_arrays_that_a_program_reads(row: str, *, is_ag
     conversion = job.convert("\n".join((*rows, "python a.py", "")).encode(), "job")
     assert ("source ~/.site" in conversion.values["script"]) is is_again
     assert any("read again behind setup" in own.why for own in conversion.verdicts) is is_again
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a program that prints its words."""
+    path = tmp_path / "train"
+    path.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n", encoding="utf-8")
+    path.chmod(0o755)
+    return tmp_path
+
+
+def _argv(folder: Path, rows: tuple[str, ...], env: dict[str, str]) -> tuple[str, str]:
+    """What the program of a script gets in Slurm, and what in a pod, with the same environment."""
+    head = ("#!/bin/bash", "#SBATCH -N 1 --ntasks-per-node=4 --gpus-per-node=4")
+    text = "\n".join((*head, *rows, ""))
+    values = job.convert(text.encode(), "job.sbatch").values
+    command = shlex.join(map(str, values["command"]))
+    there = text.replace("srun ", "")
+    here = f"{values.get('setup', '')}\nexec {command}"
+    outputs = [
+        subprocess.run(
+            ["bash", "-c", shell],
+            env={"PATH": f"{folder}:/usr/bin:/bin", **env},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for shell in (there, here)
+    ]
+    return outputs[0], outputs[1]
+
+
+@pytest.mark.parametrize("env", [{}, {"LR": "5e-5"}, {"LR": "", "KIND": "b"}, {"ARGS": "-g"}])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ('LR="${LR:-}"', 'case ${KIND:-a} in a) LR="${LR:-8e-3}"; X=(1) ;; *) LR=2; X=(2) ;; esac'),
+        (': "${LR:=8e-3}"', "X=(1)", 'if [ "$LR" = 1 ]; then X=(2); fi'),
+        ('ARGS="${ARGS:-}"', 'for x in 1 2; do ARGS="$ARGS -x$x"; X+=($x); done'),
+        ('ARGS="${ARGS:--a}"', 'ARGS="$ARGS -b"', 'for x in 1 2; do ARGS+=" -x$x"; X+=($x); done'),
+        ('for x in 1 2; do ARGS="${ARGS:--a} -x$x"; X+=($x); done',),
+    ],
+)
+def test_what_who_submits_sets_reaches_the_program(
+    rows: tuple[str, ...], env: dict[str, str], folder: Path
+) -> None:
+    """Lines that run again began with nothing, and took the script's own text for it."""
+    there, here = _argv(folder, (*rows, 'srun train "$LR" $ARGS "${X[@]}"'), env)
+    assert there == here
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "srun train $LR",
+        "srun bash -c 'train '\"${LR}\"''",
+        'X=(--lr $LR)\nsrun train "${X[@]}"',
+    ],
+)
+def test_a_default_of_the_script_is_none_where_who_submits_has_another(
+    step: str, folder: Path
+) -> None:
+    """It stood in the command as a text, whatever env had."""
+    for env in ({}, {"LR": "5"}):
+        there, here = _argv(folder, (': "${LR:=--iters 8}"', step), env)
+        assert there == here

@@ -28,6 +28,7 @@ from allranks.convert.slurm.batch_script.setup import (
     option_variables,
     overridden_variables,
     remaining_commands,
+    repeated_lines,
     setup_end,
     setup_exports,
     unexported_variables,
@@ -134,6 +135,8 @@ def _finish(reading: ScriptReading) -> None:
     body.setup = setup_exports.by_name(body.setup, "\n".join([body.script, *body.command]))
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
+    if body.given:
+        body.setup = repeated_lines.with_given(body.setup, list(dict.fromkeys(body.given)))
     if body.workload == "mpi":
         body.setup = gpu_questions.go_on(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])

@@ -37,6 +37,10 @@ _CHANGED = re.compile(
 )
 
 
+# The options of a shell at the begin of setup.
+_OPTIONS = re.compile(r"(?:#![^\n]*\n)?(?:set [-+][a-z]+\b[^\n]*\n)*")
+
+
 def with_starts(script: Script, own: Mapping[int, str], end: int) -> dict[int, str]:
     """Some statements with those that set before them what they change, in the script's order.
 
@@ -93,18 +97,52 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
     setters = _setters_by(script, own, end)
     first = {name: numbers[0] for name, numbers in setters.items() if numbers}
     unset = [
-        f"unset {name}"
+        name
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
+    given = given_names(script, own, end)
     rows = _with(script, own, setters, end)
     later = _set_later(script, [n for n in rows if not script.statements[n].function], end)
     return [
         *(f"setup_{name}=${{{name}-}}" for name in later),
-        *unset,
+        *(f"unset {name}" for name in unset),
+        *(f'[ -z "${{given_{name}+x}}" ] || {name}=$given_{name}' for name in given),
         *rows.values(),
         *(f"{name}=$setup_{name}" for name in later),
     ]
+
+
+def given_names(script: Script, own: Mapping[int, str], end: int) -> list[str]:
+    """The variables of such lines whose first text is that of who submits: ``A="${A:-} --x"``.
+
+    Args:
+        script: the script.
+        own: the texts of the statements that are run again, by their numbers.
+        end: the number of the statement that reads what they set.
+    """
+    setters = _setters_by(script, own, end)
+    return [
+        name
+        for name, numbers in sorted(setters.items())
+        if numbers
+        and name in _changed_by(script, script.statements[numbers[0]])
+        and name not in words.ALWAYS
+        and re.search(rf"\$\{{{name}:?[-=]", script.slice(script.statements[numbers[0]]))
+    ]
+
+
+def with_given(setup: str, names: Sequence[str]) -> str:
+    """Setup that keeps what variables have before it, for lines that are run again.
+
+    Args:
+        setup: the lines.
+        names: the variables.
+    """
+    rows = "".join(f'[ -z "${{{name}+x}}" ] || export given_{name}="${name}"\n' for name in names)
+    head = _OPTIONS.match(setup)
+    at = head.end() if head is not None else 0
+    return f"{setup[:at]}{rows}{setup[at:]}"
 
 
 def _set_later(script: Script, numbers: Sequence[int], end: int) -> list[str]:
@@ -130,6 +168,24 @@ def _set_later(script: Script, numbers: Sequence[int], end: int) -> list[str]:
     return list(names)
 
 
+def _has_default_alone(script: Script, name: str, numbers: Sequence[int]) -> bool:
+    """Whether some lines give a variable a text where it has none: run again, they change nothing.
+
+    ``A="${A:-x}"``
+    """
+    default = re.compile(rf"\"?\$\{{{name}:?[-=][^{{}}]*(?:\$\{{\w+\}}[^{{}}]*)*\}}\"?")
+    values = [
+        value
+        for number in numbers
+        for command in script.statements[number].commands
+        for other, value in shell_text.assigned_by(command)
+        if other == name
+    ]
+    code = "\n".join(script.slice(script.statements[number]) for number in numbers)
+    changed = {other for match in _CHANGED.finditer(code) for other in match.groups() if other}
+    return bool(values) and name not in changed and all(map(default.fullmatch, values))
+
+
 def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:
     """The statements that set the variables which some change, by the variable."""
     targets = {
@@ -141,7 +197,12 @@ def _setters_by(script: Script, own: Mapping[int, str], end: int) -> _Setters:
             | _carried_round(script, script.statements[number])
         )
     }
-    return {name: _setters(script, name, max(end, 0)) for name in targets}
+    setters = {name: _setters(script, name, max(end, 0)) for name in targets}
+    return {
+        name: numbers
+        for name, numbers in setters.items()
+        if not _has_default_alone(script, name, numbers)
+    }
 
 
 def files_for_shell(reading: ScriptReading, text: str, end: int) -> set[int]:

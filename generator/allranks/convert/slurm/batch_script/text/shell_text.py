@@ -161,7 +161,9 @@ def assigned_by(command: Command) -> list[tuple[str, str]]:
     """The variables that a command sets for the shell, with their text."""
     if command.name == ":":  # : "${NAME:=text}"
         defaults = [_DEFAULT.fullmatch(word.text) for word in command.words[1:]]
-        return [(match[1], f'"{match[2]}"') for match in defaults if match is not None]
+        # As in `NAME="${NAME:-text}"`: who submits may have given it another.
+        own = [(match[1], match[2]) for match in defaults if match is not None]
+        return [(name, f'"${{{name}:-{text}}}"') for name, text in own]
     if not command.words:
         pairs = [word.text for word in command.assignments]
     elif command.name in _DECLARING:
