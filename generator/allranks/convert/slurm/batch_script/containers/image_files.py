@@ -30,6 +30,7 @@ _STARTED_WITH = (
     r"|\b(?:ch-run|udocker)\s|--container-image\b)(?:[^\n;|&]|\\\n)*\$\{{?{0}\b"
 )
 _IMAGE_FILE = re.compile(rf"{ENDING_OF_FILE}[\"'}}]*$")
+_VARIABLE_AT_END = re.compile(r"\$\{?([A-Za-z_]\w*)\}*[\"']?$")
 IN_CONTAINER = (
     "it looks for the file of an image, or for what starts containers: the pod is the container, "
     "and has neither"
@@ -89,4 +90,19 @@ def _is_image(reading: ScriptReading, file: str) -> bool:
     if name and images.NAME_OF_IMAGE.search(name) and all(map(_OF_WORDS.fullmatch, texts)):
         code = words.without_comments(reading.script.text)
         return re.search(_STARTED_WITH.format(name), code) is not None
-    return bool(texts) and all(map(_IMAGE_FILE.search, texts))
+    return bool(texts) and all(_ends_as_image(reading, text) for text in texts)
+
+
+def _ends_as_image(reading: ScriptReading, text: str, depth: int = 4) -> bool:
+    """Whether a path ends as the file of an image does, or with a variable that does.
+
+    Args:
+        reading: the script, and what is known of it.
+        text: the path.
+        depth: through how many variables it is looked.
+    """
+    if _IMAGE_FILE.search(text):
+        return True
+    match = _VARIABLE_AT_END.search(text)
+    texts = reading.variables.contents.get(match[1], []) if match is not None and depth else []
+    return bool(texts) and all(_ends_as_image(reading, own, depth - 1) for own in texts)

@@ -29,7 +29,9 @@ _OF_SHELLS = re.compile(
 _OF_ALL_NAMES = re.compile(
     r"\$\{!(?P<prefix>[A-Za-z_]\w*)[@*]\}"
     r"|\bcompgen[ \t]+(?:-[ve]|-A[ \t]+(?:variable|export))(?!\w)"
+    r"|(?:\$\(|`|<\()\s*(?:env|printenv)\s*\|"
 )
+_TEST = re.compile(r"(?<!\S)\[\[?\s[^\]\n]*\]\]?|(?<!\S)test\s[^;&|\n]*")
 # A variable that keeps the text that it has.
 _OWN_TEXT = re.compile(
     r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])"
@@ -95,6 +97,7 @@ def _is_size(name: str, code: str) -> bool:
     """Whether a launcher is given a variable, or one that is made of it, as a number of ranks."""
     dependents = re.findall(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?\$\{{?{name}\b", code)
     names = "|".join(dict.fromkeys((name, *dependents)))
+    code = _TEST.sub("", code)  # whose -n asks for a text
     return re.search(rf"{_SIZE}[= ]*[\"']?\$\{{?(?:{names})\b", code) is not None
 
 

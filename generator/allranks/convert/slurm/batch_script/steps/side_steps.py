@@ -76,6 +76,7 @@ def why_in_setup(reading: ScriptReading, step: Step) -> str:
     text = reading.script.text[command.start : command.end]
     own = {*_OF_SLURM.findall(text)} & (words.OF_TASK | _COUNTS)
     by_script = {name for name, _ in words.variables(text)}
+    own -= _COUNTS & by_script  # those of the job, which a pod has, too
     if step.size.task_count == job.node_count and step.size.per_node == 1:
         # A pod is the node that the task was on, where each task reads its own.
         own -= {"SLURM_NODEID", "SLURM_LOCALID"} - by_script
