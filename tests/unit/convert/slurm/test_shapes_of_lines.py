@@ -48,7 +48,8 @@ def test_a_launcher_that_waits_for_more_nodes_is_said() -> None:
     [
         ("srun -n 2 --ntasks-per-node=1 prepare $SLURM_PROCID", "$SLURM_PROCID"),
         ("srun -N 1 -n 1 bash -c 'prepare $SLURM_PROCID'", "$SLURM_PROCID"),
-        ("srun -N 1 -n 1 prepare $SLURM_NTASKS", "$SLURM_NTASKS"),
+        ("srun -N 1 -n 1 bash -c 'prepare $SLURM_NTASKS'", "$SLURM_NTASKS"),
+        ("srun -N 1 -n 1 prepare $SLURM_NTASKS", ""),
         ("srun -n 4 cp -r data-$SLURM_LOCALID /tmp/data", "$SLURM_LOCALID"),
         ("srun -n 2 --ntasks-per-node=1 bash -c 'prepare $SLURM_NODEID'", ""),
     ],

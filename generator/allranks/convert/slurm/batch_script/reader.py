@@ -135,8 +135,10 @@ def _finish(reading: ScriptReading) -> None:
     body.setup = setup_exports.by_name(body.setup, "\n".join([body.script, *body.command]))
     unexported_variables.keep(reading)
     body.setup = setup_end.without_condition(body.setup)
-    if body.given:
-        body.setup = repeated_lines.with_given(body.setup, list(dict.fromkeys(body.given)))
+    if body.environment_names:
+        body.setup = repeated_lines.with_environment(
+            body.setup, list(dict.fromkeys(body.environment_names))
+        )
     if body.workload == "mpi":
         body.setup = gpu_questions.go_on(body.setup)
     whole = "\n".join([body.setup, body.script, *body.command])

@@ -234,7 +234,7 @@ def _split(
     files = repeated_lines.files_for_shell(reading, rest, last + 1)
     again |= {number: text for number, text in texts.items() if number in files}
     repeated = repeated_lines.texts(script, again, last + 1)
-    reading.body.given += repeated_lines.given_names(script, again, last + 1)
+    reading.body.environment_names += repeated_lines.environment_names(script, again, last + 1)
     return setup, repeated, parsing.squeezed(rest).strip("\n")
 
 

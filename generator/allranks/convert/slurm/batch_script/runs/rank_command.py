@@ -169,7 +169,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     repeated |= _shifts(reading, range(last), repeated) if reads_words else {}
     prefix = [f"set -- {commands.as_shell(script.args)}"] if script.args and reads_words else []
     prefix += repeated_lines.texts(script, repeated, end)
-    reading.body.given += repeated_lines.given_names(script, repeated, end)
+    reading.body.environment_names += repeated_lines.environment_names(script, repeated, end)
     late_statements = _late_statements(reading, {*reads} | _exported_alone(reading))
     reads += [name for other in late_statements for name, _ in words.variables(script.slice(other))]
     behind = _loop_texts(reading, reads)

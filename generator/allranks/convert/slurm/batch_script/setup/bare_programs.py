@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
@@ -19,7 +20,7 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from allranks.convert.programs.scanner import Statement
+    from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 # A variable that an option of a container gives it as it is.
@@ -36,12 +37,13 @@ def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, 
         if not inner:
             continue
         own = tokens[len(tokens) - len(inner) :]
-        start, lead = own[0].start, ""
+        start, lead, folder = own[0].start, "", ""
         if words.base(inner[0]) == "srun":
             settings, rest = step_search.parse_srun(
                 reading, [token.text for token in own[1:]], command.line
             )
             lead = srun_environment.assignments(settings)
+            folder = next((s.value for s in settings if s.name == "container-workdir"), "")
             name = shell_text.variable_alone(scanner.unquote(rest[0])) if rest else ""
             if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
                 continue  # the options are in the array with what they are for
@@ -54,15 +56,30 @@ def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, 
             reading.body.say(command.line, program, Outcome.NOT_CARRIED, "image", why)
         if program in words.CONTAINERS and is_read:
             inside = read_container(reading, [token.text for token in own], command.line)
+            options = [scanner.unquote(token.text) for token in own[: len(own) - inside]]
+            of_container = reading.body.values.get("", {}).get("working_dir", "")
+            folder = of_container if of_container and of_container in " ".join(options) else folder
             if inside:
                 own = own[len(own) - inside :]
         name = own[0].text
         if is_srun and program not in words.CONTAINERS:
             path = programs_of_folder.with_folder(reading.body, name, command.line, "script")
             lead += path.removesuffix(name)
+        if folder.startswith("/") and _is_moved(reading, command):
+            # The script goes to another folder, and its container did not go with it.
+            lead = f"(cd {shlex.quote(folder)} && {lead}"
+            own_edits.append((tokens[-1].end, tokens[-1].end, ")"))
         if own[0].start > start:
             own_edits.append((start, own[0].start, lead))
     return own_edits
+
+
+def _is_moved(reading: ScriptReading, command: Command) -> bool:
+    """Whether a command runs in another folder than the script starts in."""
+    return any(
+        other.name in ("cd", "pushd") and other.start < command.start
+        for other in reading.script.commands
+    )
 
 
 def _is_inherited(reading: ScriptReading, path: str) -> bool:

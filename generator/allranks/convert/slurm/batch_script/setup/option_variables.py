@@ -122,7 +122,8 @@ def say_unasked(reading: ScriptReading, code: str) -> None:
 def _with_default(text: str, name: str) -> str:
     """A script with the defaults of a variable in its place."""
     comments = [(match.start(), match.end()) for match in _COMMENT.finditer(text)]
-    for match in reversed(list(re.finditer(rf"\$\{{{name}:?-", text))):
+    # An escaped one is for the shell of a step's text, which finds none either.
+    for match in reversed(list(re.finditer(rf"\\?\$\{{{name}:?-", text))):
         is_comment = any(start <= match.start() < end for start, end in comments)
         end = _end_of_braces(text, match.end())
         if not is_comment and end > 0:

@@ -101,19 +101,19 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         for name, number in sorted(first.items())
         if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
     ]
-    given = given_names(script, own, end)
+    from_environment = environment_names(script, own, end)
     rows = _with(script, own, setters, end)
     later = _set_later(script, [n for n in rows if not script.statements[n].function], end)
     return [
         *(f"setup_{name}=${{{name}-}}" for name in later),
         *(f"unset {name}" for name in unset),
-        *(f'[ -z "${{given_{name}+x}}" ] || {name}=$given_{name}' for name in given),
+        *(f'[ -z "${{given_{name}+x}}" ] || {name}=$given_{name}' for name in from_environment),
         *rows.values(),
         *(f"{name}=$setup_{name}" for name in later),
     ]
 
 
-def given_names(script: Script, own: Mapping[int, str], end: int) -> list[str]:
+def environment_names(script: Script, own: Mapping[int, str], end: int) -> list[str]:
     """The variables of such lines whose first text is that of who submits: ``A="${A:-} --x"``.
 
     Args:
@@ -132,7 +132,7 @@ def given_names(script: Script, own: Mapping[int, str], end: int) -> list[str]:
     ]
 
 
-def with_given(setup: str, names: Sequence[str]) -> str:
+def with_environment(setup: str, names: Sequence[str]) -> str:
     """Setup that keeps what variables have before it, for lines that are run again.
 
     Args:

@@ -57,7 +57,7 @@ class Body:
         limit: what ends the step after a time; None for nothing.
         uncounted: the numbers of tasks that sbatch would not have told the script.
         reads_name: the line that reads the job's name for more than to print it; 0 for none.
-        given: the variables whose text before setup the command reads.
+        environment_names: the variables whose text before setup the command reads.
     """
 
     workload: str = "torchrun"
@@ -79,7 +79,7 @@ class Body:
     limit: Limit | None = None
     uncounted: list[str] = field(default_factory=list)
     reads_name: int = 0
-    given: list[str] = field(default_factory=list)
+    environment_names: list[str] = field(default_factory=list)
 
     def say(self, line: int, path: str, outcome: Outcome, to: str = "", why: str = "") -> None:
         """Say what became of a statement or a part of one.
