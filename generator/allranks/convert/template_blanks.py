@@ -10,7 +10,7 @@ import re
 
 HINT = "fill in what stands in its place first, as with envsubst"
 # What has a point in it is a parameter of a search, which Katib fills in for each trial.
-_IN_NUMBERS = re.compile(r"[${}<>]")
+_IN_NUMBERS = re.compile(r"[${}<>]|^(?:__\w+__|@\w+@|%\w+%)$")
 _PARAMETER = re.compile(r"\$\{\w+\.")
 _VARIABLE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*(?::?-[^{}]*)?\}")
 
@@ -24,7 +24,7 @@ def in_number(number: str) -> bool:
     """Whether a text in the place of a number is still to be filled in.
 
     Args:
-        number: ``${WORKERS}``, ``{{ workers }}``, ``<workers>``.
+        number: ``${WORKERS}``, ``{{ workers }}``, ``<workers>``, ``__WORKERS__``.
     """
     return _IN_NUMBERS.search(number) is not None and _PARAMETER.search(number) is None
 

@@ -1765,3 +1765,15 @@ def test_the_workers_of_v1alpha1_ended_with_their_launcher() -> None:
         "command: [mpirun, ./a]}]}}\n"
     ).conversions
     assert not any("cleanPodPolicy" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(("role", "is_noted"), [("Chief", True), ("PS", False)])
+def test_a_role_without_gpus_beside_workers_without_sees_none(role: str, *, is_noted: bool) -> None:
+    """The chart hides them from all roles but the workers; a PS computes nothing by them."""
+    template = "{template: {spec: {containers: [{name: tensorflow, image: i, command: [a.py]}]}}}"
+    text = (
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\n"
+        f"spec: {{tfReplicaSpecs: {{{role}: {template}, Worker: {template}}}}}\n"
+    )
+    notes = converted.text_as_jobs(text).conversions[0].notes
+    assert is_noted == any("for no GPU, and sees none here" in note for note in notes)

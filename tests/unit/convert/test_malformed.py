@@ -9,6 +9,7 @@ import pytest
 from allranks.errors import InputError, InvalidValues
 from allranks.service import convert as service
 from tests import converted
+from tests.converted import refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -397,3 +398,25 @@ def test_of_a_list_only_what_is_wrong_is_left_out(secrets: list[str], wrong: lis
     assert {f"imagePullSecrets[{index}].name" for index in wrong} == {
         path.rpartition("spec.")[2] for path in converted.lost(conversion)
     }
+
+
+def test_tasks_that_are_no_list_are_said_to_be_none() -> None:
+    """It was said that there are no tasks."""
+    problem = refusal(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec: {tasks: "
+        "{name: w, template: {spec: {containers: [{name: c, image: i, command: [t.py]}]}}}}\n"
+    )
+    assert ("spec.tasks", "begin each task with a -") == (problem.path, problem.hint)
+
+
+@pytest.mark.parametrize("count", ["__N__", "@N@", "%N%", "${N}"])
+def test_a_number_that_is_to_be_filled_in_is_the_reason(count: str) -> None:
+    """That of the pods' hosts was another."""
+    problem = refusal(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\n"
+        f"spec: {{replicatedJobs: [{{name: w, template: {{spec: {{parallelism: '{count}', "
+        "template: "
+        "{spec: {containers: [{name: c, image: i, command: [mpirun, -H, 'x:1', a]}]}}}}}]}\n"
+    )
+    assert "is no number" in problem.message
+    assert problem.path.endswith("parallelism")

@@ -335,6 +335,17 @@ def test_workers_alone_with_a_script_of_the_image_knew_nothing_of_each_other(
     assert any("that is told of the job's pods" in note for note in conversion.notes)
 
 
+def test_a_run_of_one_node_needs_no_rendezvous() -> None:
+    """Its values named an etcd that no pod asks."""
+    policy = {"rdzvBackend": "etcd", "rdzvHost": "etcd", "rdzvPort": 2379, "maxRestarts": 2}
+    own = {"command": ["torchrun", "t.py"]}
+    conversion = convert(own, {"elasticPolicy": policy}, Worker={"replicas": 1})
+    assert {"maxRestarts": 2} == conversion.values["torchrun"]
+    whys = {v.path: v.why for v in conversion.verdicts if v.path.startswith("spec.elasticPolicy.r")}
+    assert 3 == len(whys)
+    assert {"a run of one node meets there, without a rendezvous"} == {*whys.values()}
+
+
 def test_an_etcd_without_a_host_is_none() -> None:
     """The operator took the first worker for it; the ranks meet at rank 0, and that is said."""
     policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvBackend": "etcd-v2", "rdzvPort": 2379}

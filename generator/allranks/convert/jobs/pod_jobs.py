@@ -127,7 +127,7 @@ _FINDING: tuple[tuple[str, ...], ...] = (
 )
 _MOUNTS: FieldPath = (*OF_TRAINER, "volumeMounts")
 _INDEX = "COMPLETION_INDEX"
-_NO_RANKS = "nothing in it starts ranks"
+_NO_RANKS = "nothing in it that is known here starts ranks (torchrun, mpirun ...)"
 _JOB_INDEX = "JOB_COMPLETION_INDEX"
 _ONE_PROCESS = (
     "a torchrun without --nproc-per-node starts one process in each pod, as before, with its {}: "

@@ -25,8 +25,9 @@ _OF_JOBSET = re.compile(
     r"^metadata\.(?:labels|annotations)\['jobset\.sigs\.k8s\.io/(?:jobset-name|replicatedjob-name)'\]$"
 )
 _OTHER_NAMES = (
-    "it names pods of the old controller, and they have other names here: read MASTER_ADDR, or the "
-    "names that `allranks render` shows"
+    "it names pods of the old controller, and they have other names here: read what the chart "
+    "tells them (MASTER_ADDR under torchrun, /etc/mpi/hostfile for mpirun), or the names that "
+    "`allranks render` shows"
 )
 
 _NAMES_OF_HOST = (

@@ -119,7 +119,7 @@ def put(
 
 
 def _note_hidden_gpus(fields: Fields, templates: Mapping[str, PodTemplate]) -> None:
-    """Say of roles without GPUs, beside one with some, that they see none of their node's.
+    """Say of roles that ask for no GPUs that they see none of their node's, as workers may.
 
     The chart hides them; where the container runtime of nodes gives every pod all GPUs, as the
     variables of CUDA's images ask, such a role saw them before.
@@ -129,7 +129,10 @@ def _note_hidden_gpus(fields: Fields, templates: Mapping[str, PodTemplate]) -> N
         for name, pod in templates.items()
         if name != WORKER and not pod.gpus and "NVIDIA_VISIBLE_DEVICES" not in pod.variables
     ]
-    if hidden and any(pod.gpus for pod in templates.values()):
+    if not any(pod.gpus for pod in templates.values()):
+        # A PS computes nothing that GPUs are for.
+        hidden = [name for name in hidden if name != "ps"] if WORKER in templates else []
+    if hidden:
         fields.note(
             f"{' and '.join(hidden)} {number_of(len(hidden), 'asks', 'ask')} for no GPU, and "
             f"{number_of(len(hidden), 'sees', 'see')} none here, also where the nodes' runtime "

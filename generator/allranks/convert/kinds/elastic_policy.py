@@ -31,6 +31,18 @@ def put(fields: Fields, program: commands.Program, containers: FieldPath) -> Non
         for key in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvConf", "maxRestarts"):
             fields.leave((*path, key), NESTED)
         return
+    if fields.values.get("nodes") == 1 and "elastic" not in fields.values.get("torchrun", {}):
+        for key in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvConf"):
+            fields.change((*path, key), "a run of one node meets there, without a rendezvous")
+        _restarts(fields, (*path, "maxRestarts"), program)
+        return
+    _put_rendezvous(fields, program, containers)
+    _restarts(fields, (*path, "maxRestarts"), program)
+
+
+def _put_rendezvous(fields: Fields, program: commands.Program, containers: FieldPath) -> None:
+    """Put where the ranks of several nodes meet."""
+    path: FieldPath = ("spec", "elasticPolicy")
     own = {
         name: text
         for name, text in program.options.items()
@@ -61,7 +73,6 @@ def put(fields: Fields, program: commands.Program, containers: FieldPath) -> Non
     elif port:
         fields.carry((*path, "rdzvPort"), ("torchrun", "port"), port)
     _rendezvous_settings(fields, (*path, "rdzvConf"), is_own="rdzv-conf" in own)
-    _restarts(fields, (*path, "maxRestarts"), program)
 
 
 _NO_ETCD = (

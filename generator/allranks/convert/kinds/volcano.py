@@ -214,6 +214,12 @@ def _tasks(fields: Fields) -> list[PodSet]:
             fields.change(here, "it has no pods")
         else:
             sets.append(podset)
+    if isinstance(fields.get("spec", "tasks"), dict):
+        raise InputError(
+            "a mapping stands there, and Volcano takes a list of tasks",
+            path="spec.tasks",
+            hint="begin each task with a -",
+        )
     if not sets:
         raise InputError("there are no tasks", path="spec.tasks", hint="write the whole object")
     return sets

@@ -315,7 +315,8 @@ def without_ranks(
             f"'torchrun train.py'; `docker inspect {images[0]}` shows it",
         )
     return InputError(
-        "its pods start no ranks: what serves, or runs for ever, is no job",
+        "its pods start no ranks that are known here (torchrun, mpirun ...): what serves, or runs "
+        "for ever, is no job",
         path=path,
         hint=f"keep the {kind} for it, or start its ranks with torchrun",
     )
