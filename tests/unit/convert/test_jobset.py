@@ -415,3 +415,26 @@ def test_how_many_failures_a_set_may_have_is_counted_aloud() -> None:
     [why] = [v.why for v in conversion.verdicts if v.path == "spec.failurePolicy.maxRestarts"]
     assert "starts anew 2 times, each when a Job of it has had 6 retries" in why
     assert "20 in all" in why
+
+
+@pytest.mark.parametrize(("slots", "processes"), [("8", None), ("2", 2), ("$N", 1)])
+def test_slots_of_a_list_that_a_script_writes_are_the_hosts(
+    slots: str, processes: int | None
+) -> None:
+    """Without -np they say how many ranks there are; each host had one."""
+    script = f"for i in 0 1; do echo $J-$i.a slots={slots} >> /tmp/hosts; done; "
+    script += "if [ $JOB_COMPLETION_INDEX -eq 0 ]; then mpirun --hostfile /tmp/hosts ./a; fi"
+    text = (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\n"
+        "spec: {replicatedJobs: [{name: w, template: {spec: {parallelism: 2, completions: 2, "
+        "template: {spec: {containers: [{name: c, image: i, env: [{name: J, valueFrom: {fieldRef: "
+        "{fieldPath: \"metadata.labels['job-name']\"}}}], command: [bash, -c, '"
+        + script
+        + "'], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}]}\n"
+    )
+    values = text_as_jobs(text).conversions[0].values
+    assert ("mpi", 8, processes) == (
+        values["workload"],
+        values["gpusPerNode"],
+        values.get("procsPerNode"),
+    )

@@ -335,6 +335,17 @@ def test_workers_alone_with_a_script_of_the_image_knew_nothing_of_each_other(
     assert any("that is told of the job's pods" in note for note in conversion.notes)
 
 
+@pytest.mark.parametrize("command", [["torchrun", "t.py"], ["bash", "-c", "cd a; torchrun t.py"]])
+@pytest.mark.parametrize("count", ["gpu2", "4x", ""])
+def test_a_number_of_processes_that_torchrun_takes_none_for_is_lost(
+    count: str, command: list[str]
+) -> None:
+    """It counted as carried, and a script's torchrun was given it."""
+    conversion = convert({"command": command, **GPUS}, {"nprocPerNode": count})
+    assert {"spec.nprocPerNode"} == converted.lost(conversion)
+    assert f"PROC_PER_NODE={count};" not in str(conversion.values)
+
+
 def test_a_run_of_one_node_needs_no_rendezvous() -> None:
     """Its values named an etcd that no pod asks."""
     policy = {"rdzvBackend": "etcd", "rdzvHost": "etcd", "rdzvPort": 2379, "maxRestarts": 2}

@@ -84,17 +84,23 @@ def _take_out_of_part(
     if len(slots) == 1:
         target.put(("spec", "slotsPerWorker"), slots.pop())
     else:
-        _put_slots(target, launcher, words, hosts)
+        _put_slots(target, launcher, [*words, *launcher.words], hosts)
     return [], []
 
 
 def _put_slots(target: Rewrite, launcher: PodSet, words: Sequence[str], hosts: int) -> None:
-    """Put the slots of each host that the number of ranks needs, where no GPUs say it."""
+    """Put the slots of each host: those of a list that the words write, or that the ranks need."""
+    listed = {int(slots) for word in words for slots in _LISTED.findall(word)}
+    if len(listed) == 1:
+        target.put(("spec", "slotsPerWorker"), listed.pop())
+        return
     count = _COUNT.search("\n".join(words))
     if count is not None and hosts and not any(map(pod_values.is_gpu, launcher.resources())):
         target.put(("spec", "slotsPerWorker"), -(-int(count[1]) // hosts))
 
 
+# The slots of a host in a list that a script writes: `echo $HOST slots=8 >> hosts`.
+_LISTED = re.compile(r"\bslots=([0-9]{1,3})\b")
 # How many ranks mpirun starts.
 _COUNT = re.compile(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)")
 

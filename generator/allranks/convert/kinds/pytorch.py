@@ -95,7 +95,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     role = "Worker" if "Worker" in templates else next(iter(templates))
     pod = templates[role]
     processes = fields.get("spec", "nprocPerNode")
-    processes = "auto" if processes is None else str(processes)
+    processes = str(processes) if _counts_processes(processes) else "auto"
     runs = job_program.program(fields, pod, context)
     runs = configmap_scripts.with_unseen(fields, pod.container, runs, context)
     program = deepspeed_hosts.without(fields, pod, _with_processes(runs, processes))
@@ -429,12 +429,25 @@ def _with_processes(program: commands.Program, processes: str) -> commands.Progr
     return replace(program, options={**program.options, "nproc-per-node": processes})
 
 
+_NO_PROCESSES = (
+    "{!r} is no number of processes to torchrun, which takes auto, gpu, cpu or a number: auto "
+    "stands in its place"
+)
+
+
+def _counts_processes(value: Any) -> bool:
+    """Whether torchrun takes a value for the number of its processes."""
+    return str(value) in ("auto", "gpu", "cpu") or str(value).isdecimal()
+
+
 def _processes(fields: Fields, pod: PodTemplate, program: commands.Program) -> int | None:
     """Processes of a pod, as the object or the command say it; None for torchrun's `auto`."""
     processes: Any = None
     for path in (("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):
         value = fields.get(*path)
-        if value is not None:
+        if value is not None and not _counts_processes(value):
+            fields.leave(path, _NO_PROCESSES.format(value))
+        elif value is not None:
             processes = value if processes is None else processes
             follows = pod.gpus > 0 and str(value) == str(pod.gpus)
             fields.keep(path, "gpusPerNode, a process for each" if follows else "procsPerNode")

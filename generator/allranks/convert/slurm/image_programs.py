@@ -200,7 +200,7 @@ def _called(shell: str, own_programs: set[str]) -> Iterator[str]:
         if command.name in ("echo", "printf")
         for shown_command in shell_text.substituted_commands(shell[command.start : command.end])
     ]
-    for command in (*own_commands, *inner, *_in_variables(own_commands)):
+    for command in (*own_commands, *inner, *_in_variables(own_commands), *_in_texts(own_commands)):
         typed = [scanner.unquote(word.text) for word in command.words]
         if environments.needs_manager(typed):
             rest = typed if typed[1:2] == ["run"] else words.unwrapped(typed)
@@ -234,6 +234,20 @@ def _in_variables(commands_of_text: Iterable[Command]) -> list[Command]:
         inner += shell_text.commands_of(texts.get(shell_text.variable_alone("".join(rest[:1])), ""))
         for name, value in shell_text.assigned_by(command):
             texts.setdefault(name, "" if value.startswith("(") else scanner.unquote(value))
+    return inner
+
+
+def _in_texts(commands_of_text: Iterable[Command]) -> list[Command]:
+    """The commands in texts that other shells run: ``srun bash -c 'jq . a.json; python a.py'``.
+
+    Args:
+        commands_of_text: the commands of a shell.
+    """
+    inner: list[Command] = []
+    for command in commands_of_text:
+        typed = words.unwrapped([word.text for word in command.words])
+        text = shell_text.shell_text(typed) or ""
+        inner += [*shell_text.commands_of(text), *shell_text.substituted_commands(text)]
     return inner
 
 

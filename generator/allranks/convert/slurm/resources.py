@@ -257,7 +257,13 @@ def _guess_gpus(job: Draft) -> None:
     has_others = _asks_for_others(job, accelerators=True)
     is_of_gpus = is_on_gpus and not has_others and body.workload != "mpi" and not body.script
     if not is_of_gpus or count == 1 or count > _MOST_GPUS:
-        if not _asks_for_others(job) and not _OF_GPUS_ANYWHERE.search(text):
+        if (match := _OF_GPUS_ANYWHERE.search(text)) is not None:
+            line = text.count("\n", 0, match.end()) + 1
+            job.fields.note(
+                f"line {line} asks for GPUs in a step that is not read, and the pods for none: set "
+                "gpusPerNode"
+            )
+        elif not _asks_for_others(job):
             job.fields.note(
                 "the script asks for no GPUs: set gpusPerNode where the nodes of its partition "
                 "gave it some"

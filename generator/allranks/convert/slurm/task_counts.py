@@ -81,13 +81,15 @@ def _keep_tasks(job: Draft) -> None:
     if job.body.script or size.task_count == nodes * ranks:
         return
     tasks = size.task_count
-    counts = {
+    counts: dict[str, int | str] = {
         "SLURM_NTASKS": tasks,
         "SLURM_NPROCS": tasks,
         "SLURM_NTASKS_PER_NODE": size.told_per_node,
+        "SLURM_TASKS_PER_NODE": f"{size.per_node}{f'(x{nodes})' if nodes > 1 else ''}",
     }
     for name, count in counts.items():
-        if not any(option in job.settings for option in _OPTIONS[name]):
+        options = _OPTIONS.get(name, ())  # the last has a text for each job
+        if options and not any(option in job.settings for option in options):
             continue
         pattern = re.compile(rf"\$(?:{name}\b|\{{{name}(?::?[-+?=][^{{}}]*)?\}})")
         in_sum = re.compile(rf"(?<=\(\()(?P<sum>[^()]*)(?<![\w$]){name}\b")
@@ -103,7 +105,7 @@ def _keep_tasks(job: Draft) -> None:
 
 
 def _with_count(
-    value: str | list[str], pattern: re.Pattern[str], in_sum: re.Pattern[str], count: int
+    value: str | list[str], pattern: re.Pattern[str], in_sum: re.Pattern[str], count: int | str
 ) -> str | list[str]:
     """A text, or words, with a number in place of its variable, where more than a log reads it."""
     if isinstance(value, list):

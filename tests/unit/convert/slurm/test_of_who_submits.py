@@ -101,3 +101,79 @@ def test_an_escaped_variable_of_an_option_leaves_no_backslash(step: str, program
     """It joined two words, or a quote with the text behind it."""
     script = _convert("#SBATCH --nodes=1", step).values["script"]
     assert script.rstrip().endswith(program)
+
+
+@pytest.mark.parametrize(
+    ("row", "is_named"),
+    [
+        ("[ -z $DEPTH ] && DEPTH=1", True),
+        ('[[ -z "${DEPTH:-}" ]] && export DEPTH=1', True),
+        ('if [ -z "$DEPTH" ]; then DEPTH=1; fi', True),
+        ('D=${DEPTH:-"1"}', True),
+        ("D=${DEPTH:-}", True),
+        ("DEPTH=2\n[ -z $DEPTH ] && DEPTH=1", False),
+        ("[ -z $DEPTH ] && echo none", False),
+    ],
+)
+def test_a_text_where_there_is_none_is_one_that_who_submits_may_set(
+    row: str, *, is_named: bool
+) -> None:
+    """However the script says so."""
+    conversion = _convert(_RANKS, row, "srun python a.py --depth $D")
+    notes = [note for note in conversion.notes if "a text of its own" in note]
+    assert is_named == any("DEPTH" in note for note in notes)
+
+
+def test_a_number_of_ranks_is_named_though_the_report_has_its_name() -> None:
+    """That it is exported here says nothing of who may set it."""
+    rows = ("GPUS=${GPUS:-2}", "torchrun --nproc_per_node=$GPUS a.py --gpus $GPUS")
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=2", *rows)
+    assert any("GPUS says how many ranks" in note for note in conversion.notes)
+    script = (
+        "N=${GPUS:-2}",
+        "if [ $N -gt 1 ]; then H=torchrun; fi",
+        "A=(1)",
+        '$H --nproc_per_node=$N a "${A[@]}"',
+    )
+    conversion = _convert("#SBATCH -N 1 --gpus-per-node=2", *script)
+    assert conversion.values["script"]
+    assert not any("whatever env has" in note for note in conversion.notes)
+
+
+def test_programs_in_the_text_of_a_steps_shell_are_named() -> None:
+    """The image has to have them, as those that the script calls itself."""
+    step = "srun bash -c 'jq . x.json; N=$(bc <<< 1+1); python a.py'"
+    [note] = [note for note in _convert(_RANKS, step).notes if "called by name" in note]
+    assert "jq (line 3)" in note
+    assert "bc (line 3)" in note
+
+
+def test_a_step_that_is_not_read_is_named_where_it_asks_for_gpus() -> None:
+    """Its options were taken for words on GPUs, and the pods had none."""
+    rows = ("go() { echo $@; time $@; }", "go srun -n4 --gpus-per-node=4 python train.py")
+    conversion = _convert("#SBATCH -N 1 -C gpu", *rows)
+    assert "gpusPerNode" not in conversion.values
+    assert any(note.startswith("line 4 asks for GPUs in a step") for note in conversion.notes)
+
+
+def test_the_tasks_of_a_node_are_those_of_slurm() -> None:
+    """A rank found the number of the run under that name."""
+    step = (
+        "srun torchrun --nnodes 2 --nproc_per_node 2 --rdzv_endpoint $H a.py $SLURM_TASKS_PER_NODE"
+    )
+    conversion = _convert("#SBATCH -N 2 --ntasks-per-node=1 --gpus-per-node=2", step)
+    assert "a.py 1(x2)" in " ".join(conversion.values["command"])
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("ssh login touch x; python a.py", "ssh login touch x"),
+        ("python a.py && rsync -a out me@login:/b", "rsync -a out me@login:/b"),
+        ("rsync -a x y; python a.py", ""),
+    ],
+)
+def test_another_host_in_the_text_of_a_steps_shell_is_not_reached(text: str, path: str) -> None:
+    """A pod has no keys of who submits, wherever the line stands."""
+    lost = _convert(_RANKS, f"srun bash -c '{text}'").lost
+    assert [path] * bool(path) == [own.path for own in lost if "no keys" in own.why]

@@ -47,8 +47,9 @@ from allranks.convert.slurm.batch_script.text import (
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
     from allranks.convert.slurm.batch_script.text.script_reading import Body, ScriptReading
     from allranks.convert.slurm.batch_script.text.shell_variables import ShellVariables
@@ -409,7 +410,18 @@ def _of_commands(script: Script, variables: ShellVariables) -> list[Verdict]:
             )
         if texts[:1] == ["scp"] and not words.reaches_other_host(texts):
             verdicts.append(Verdict("scp", Outcome.CHANGED, "", _LOCAL_COPY, command.line))
+        verdicts += _other_hosts_in_text(command)
     return verdicts
+
+
+def _other_hosts_in_text(command: Command) -> Iterator[Verdict]:
+    """Say of commands in a text for another shell that reach other hosts that no pod does."""
+    texts = words.unwrapped(started_words.behind_srun([token.text for token in command.words]))
+    text = shell_text.shell_text(texts) or ""
+    for inner in shell_text.commands_of(text):
+        if words.reaches_other_host(token.text for token in inner.words):
+            path = shell_text.short(text[inner.start : inner.end])
+            yield Verdict(path, Outcome.NOT_CARRIED, "command", OTHER_HOSTS, command.line)
 
 
 def _submits(texts: Sequence[str]) -> bool:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 # A text for another variable, which the script may not set: `A=${B:-1}`.
-_TEXT_OF_OTHER = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"'])")
+_TEXT_OF_OTHER = re.compile(
+    r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?-(?=[^}\"']|\"[^\"}]|'[^'}])"
+    # `[ -z "$A" ] && A=text`, and an `if` for the same.
+    r"|-z[ \t]+[\"']?\$\{?(?P<empty>[A-Za-z_]\w*)(?::?-)?\}?[\"']?[ \t]*\]\]?[ \t]*"
+    r"(?:&&|[;\n]\s*then\b)\s*(?:export[ \t]+)?(?P=empty)="
+)
 # The same without a text, where a program may be given what somebody has set: `a.py ${EXTRA:-}`.
 _MAY_BE_EMPTY = re.compile(r"\$\{(?P<name>[A-Z][A-Z0-9_]*):?[-=][\"']{0,2}\}")
 # Those that environments, shells and logins set, and no person for a job.
@@ -53,7 +58,12 @@ def note(reading: ScriptReading) -> None:
         reading: the script, and what comes of it.
     """
     body, code = reading.body, words.without_comments(reading.script.text)
-    spoken = {verdict.path.removeprefix("$") for verdict in body.verdicts}
+    # That a variable is exported here says nothing of who may set it.
+    spoken = {
+        verdict.path.removeprefix("$")
+        for verdict in body.verdicts
+        if not (verdict.path.isidentifier() and verdict.to in ("setup", "command"))
+    }
     empty = {*_without_text(code)}
     own = [
         name
@@ -64,7 +74,8 @@ def note(reading: ScriptReading) -> None:
     if own:
         text = "a text of its own" + (", or none," if empty.intersection(own) else "")
         them = "them" if len(own) > 1 else "it"
-        sizes = [name for name in own if _is_size(name, code)]
+        # A script that is run as it is starts its launchers with what env has.
+        sizes = [name for name in own if _is_size(name, code)] if not body.script else []
         of_sizes = (
             f"; {list_some(sizes, _MOST_LISTED)} says how many ranks or nodes there are, which are "
             "nodes and procsPerNode here, whatever env has"
@@ -85,12 +96,21 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
     """The variables that keep what they have, and those that no line of the script sets."""
     yield from (match["name"] or match["kept"] for match in _OWN_TEXT.finditer(code))
     is_set = reading.variables.set_names | {*words.ALWAYS}
-    yield from (m["name"] for m in _TEXT_OF_OTHER.finditer(code) if m["name"] not in is_set)
+    for match in _TEXT_OF_OTHER.finditer(code):
+        name = match["empty"] or match["name"]
+        is_first = match["empty"] and _is_first_set(name, code[: match.start()])
+        if is_first or (match["name"] and name not in is_set):
+            yield name
     for name in _without_text(code):
         values = re.findall(rf"(?<![\w${{]){name}=[\"']?(\$\{{{name}:?-)?", code)
         keeps_own = re.search(rf"\$\{{{name}:?=", code) is not None
         if all(values) and (values or keeps_own or name not in is_set):
             yield name
+
+
+def _is_first_set(name: str, before: str) -> bool:
+    """Whether no line before sets a variable, so that who submits may have."""
+    return re.search(rf"(?<![\w${{]){name}\+?=", before) is None and name not in words.ALWAYS
 
 
 def _is_size(name: str, code: str) -> bool:
