@@ -73,6 +73,8 @@ def write_all(texts: Mapping[Path, str]) -> None:
     """
     for path, text in texts.items():
         try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if path.is_file() and path.read_bytes() != text.encode():
                 _refuse_read_only(path)
         except OSError as error:

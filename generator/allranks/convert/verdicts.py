@@ -28,7 +28,7 @@ Comments = dict[int, tuple[tuple[str, ...], str]]
 
 _UNKNOWN = "no dialect has such a field"
 NOT_UNDERSTOOD = "its value is none that this field may have"
-_NO_NUMBER = "it is no whole number"
+_NO_NUMBER = "{!r} is no whole number"
 # Numbers that may be words as well.
 _OR_WORDS = ("nprocPerNode", "nProcPerNode", "numProcPerNode")
 
@@ -488,7 +488,7 @@ class Fields:
                 for leaf in leaf_paths(self.get(*path), path)
                 if leaf in self._verdicts
             ):
-                self.leave(path, _NO_NUMBER)
+                self.leave(path, _NO_NUMBER.format(self.get(*path)))
         return tuple(
             self._verdicts.get(leaf) or self._untaken(leaf) for leaf in leaf_paths(self.source, ())
         )

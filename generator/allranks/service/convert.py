@@ -19,6 +19,7 @@ from allranks.convert.documents.document import documents_of
 from allranks.convert.kinds import experiment, optimizationjob, torchrun, torchx_dump
 from allranks.convert.reports import compare, losses, value_comments
 from allranks.convert.slurm import job as slurm
+from allranks.convert.verdicts import Beside
 from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import plural
 from allranks.k8s import namespaces
@@ -80,6 +81,7 @@ def convert(
     scripts: list[Conversion] = []
     documents: list[Document] = []
     remarks: dict[str, Comments] = {}
+    empty: list[Beside] = []
     chart.refuse_without(paths)
     for path in paths:
         source = _source(path)
@@ -100,7 +102,14 @@ def convert(
                 hint="write #!/bin/bash into its first line, without which sbatch takes no script",
             )
         else:
-            documents += _documents_of(data, source, remarks)
+            own_documents = [*_documents_of(data, source, remarks)]
+            documents += own_documents
+            if not own_documents:
+                empty.append(Beside("the file", source, False, "it has no object"))
+    if not documents and not scripts:
+        raise InputError(
+            "there is no object to convert", source=", ".join(own.name for own in empty)
+        )
     if words and not scripts:
         raise InputError(
             "--words are those behind a batch script's name, and no file is one",
@@ -119,11 +128,12 @@ def convert(
     )
     _check_sweeps(scripts)
     if scripts and not documents:
-        return registry.Result(tuple(scripts))
+        return registry.Result(tuple(scripts), beside=tuple(empty))
     result = values_of(documents, context)
     all_documents = (*documents, *runtime_documents)
     conversions = [_commented(own, all_documents, remarks) for own in result.conversions]
-    return replace(result, conversions=(*scripts, *conversions))
+    beside = (*result.beside, *empty)
+    return replace(result, conversions=(*scripts, *conversions), beside=beside)
 
 
 def _check_namespace(namespace: str) -> None:
@@ -452,6 +462,11 @@ def check(
         InputError: there is no such job, or nobody knows its controller's pods.
     """
     _check_namespace(namespace)
+    if values.strip() in (files.STDIN, "/dev/stdin"):
+        raise InputError(
+            "--check reads its values more than once, and standard input can be read once",
+            hint="write them into a file, and name that",
+        )
     chart = chart or foreign_charts.ChartInput()
     chart.refuse_without(paths)
     documents: list[Document] = []

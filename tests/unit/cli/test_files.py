@@ -245,3 +245,11 @@ def test_what_was_written_is_told_where_the_rest_cannot_be(
     assert 1 == excinfo.value.exit_code
     assert [b"new", b"old", b"old"] == [path.read_bytes() for path in paths]
     assert sorted(paths) == sorted(tmp_path.iterdir())
+
+
+def test_a_folder_in_the_way_of_one_file_leaves_the_others_unwritten(tmp_path: Path) -> None:
+    """The first was there, though the command ended with 2."""
+    (tmp_path / "b.yaml").mkdir()
+    with pytest.raises(InputError, match="Is a directory"):
+        files.write_all({tmp_path / "a.yaml": "a", tmp_path / "b.yaml": "b"})
+    assert not (tmp_path / "a.yaml").exists()

@@ -420,3 +420,29 @@ def test_a_number_that_is_to_be_filled_in_is_the_reason(count: str) -> None:
     )
     assert "is no number" in problem.message
     assert problem.path.endswith("parallelism")
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    """Beside a job, and by itself, as nothing is dropped in silence."""
+    job, empty = tmp_path / "job.yaml", tmp_path / "empty.yaml"
+    job.write_text(WORKERS, encoding="utf-8")
+    empty.write_text("# nothing\n", encoding="utf-8")
+    result = service.convert((str(job), str(empty)))
+    assert [("the file", str(empty))] == [(own.kind, own.name) for own in result.beside]
+    with pytest.raises(InputError, match="there is no object to convert") as caught:
+        service.convert((str(empty),))
+    assert str(empty) == caught.value.problem.source
+
+
+def test_a_check_of_standard_input_is_refused_with_its_reason(tmp_path: Path) -> None:
+    """It was said to hold no values, as it was read before."""
+    job = tmp_path / "job.yaml"
+    job.write_text(WORKERS, encoding="utf-8")
+    with pytest.raises(InputError, match="more than once"):
+        service.check("-", (str(job),))
+
+
+def test_a_number_that_is_none_is_in_its_reason() -> None:
+    """What was given is named, as in other messages."""
+    conversion = convert(("replicas: 2", "replicas: three"))
+    assert "'three' is no whole number" in {own.why for own in conversion.lost}
