@@ -26,7 +26,7 @@ INNER_PORT = "29510"
 _OWN_VALUE = (
     "each rank sets its own, where the script set one for all: write the value in its place"
 )
-_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
+OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 
 
 def edits(
@@ -60,7 +60,7 @@ def edits(
             reading.body.say(command.line, path, Outcome.CHANGED, "", left_out.MEETING)
         elif changes:
             path = reading.script.text[command.start : command.end]
-            reading.body.say(command.line, path, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+            reading.body.say(command.line, path, Outcome.CHANGED, "command", OF_RANK_ZERO)
         if dropped and len(dropped) == len(tokens):
             own_edits.append((command.start, command.end, ":"))
         else:

@@ -87,7 +87,6 @@ _AS_ONE_PROCESS = (
     "the script ran it as one process where this branch is taken, and each rank would run it: make "
     "a run of each branch"
 )
-_OF_RANK_ZERO = "the script puts the name of its first node there, and rank 0's is MASTER_ADDR"
 _BEFORE_CONTAINER = (
     "it stands before the container, which the pod is: write it before the program, where the "
     "image has it"
@@ -417,7 +416,9 @@ def _say_rank_zero(reading: ScriptReading, main: Step, program: commands.Program
     own = reading.variables.set_names
     name = first_node.first_named(main.words, own, is_torchrun=is_torchrun)
     if name:
-        reading.body.say(main.command.line, name, Outcome.CHANGED, "command", _OF_RANK_ZERO)
+        reading.body.say(
+            main.command.line, name, Outcome.CHANGED, "command", branch_settings.OF_RANK_ZERO
+        )
 
 
 def _note_launched(main_step: MainStep, body: Body, rest: list[str], inner: str | None) -> None:
