@@ -346,6 +346,15 @@ def test_a_number_of_processes_that_torchrun_takes_none_for_is_lost(
     assert f"PROC_PER_NODE={count};" not in str(conversion.values)
 
 
+def test_a_request_of_gpus_without_a_limit_is_said_to_have_one() -> None:
+    """Kubernetes takes none without; the report counted it as carried."""
+    own = {"command": ["torchrun", "t.py"], "resources": {"requests": {"nvidia.com/gpu": 4}}}
+    conversion = convert(own)
+    assert 4 == conversion.values["gpusPerNode"]
+    [verdict] = [own for own in conversion.verdicts if own.path.endswith("nvidia.com/gpu")]
+    assert (Outcome.CHANGED, "gpusPerNode") == (verdict.outcome, verdict.to)
+
+
 def test_a_run_of_one_node_needs_no_rendezvous() -> None:
     """Its values named an etcd that no pod asks."""
     policy = {"rdzvBackend": "etcd", "rdzvHost": "etcd", "rdzvPort": 2379, "maxRestarts": 2}

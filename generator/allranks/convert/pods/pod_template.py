@@ -579,6 +579,7 @@ class _TemplateReader:
                     continue
                 if name == resource and _count(amount) == gpus:
                     why = f"it is {_NVIDIA} since Kubernetes 1.8" if name == _OLD_GPU else ""
+                    why = why or ("" if amounts["limits"].get(name) is not None else _AS_LIMIT)
                     outcome = Outcome.CHANGED if why else Outcome.CARRIED
                     fields.say(here, outcome, "gpusPerNode", why)
                 elif name == resource:
@@ -704,6 +705,9 @@ class _TemplateReader:
 
 
 _ENV_FROM = ("prefix", "secretRef", "configMapRef")
+
+
+_AS_LIMIT = "Kubernetes takes a request of GPUs with its limit alone, which the pods have"
 
 
 def is_gpu(name: str) -> bool:

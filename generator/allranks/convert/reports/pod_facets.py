@@ -160,7 +160,9 @@ def _image(image: str) -> str:
 
 def _amounts(container: Mapping[str, Any]) -> dict[str, Any]:
     requests = dict(mapping(container, "resources", "requests"))
-    limits = mapping(container, "resources", "limits")
+    # A request of GPUs is taken with its limit alone, so that it is one.
+    limits = {name: own for name, own in requests.items() if is_gpu(str(name))}
+    limits |= mapping(container, "resources", "limits")
     facets: dict[str, Any] = {}
     for kind, amounts in (("request", {**limits, **requests}), ("limit", limits)):
         for name, amount in amounts.items():
