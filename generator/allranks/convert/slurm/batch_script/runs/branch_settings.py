@@ -96,12 +96,13 @@ def say_drawn(reading: ScriptReading, statement: Statement | None, steps: Sequen
     """
     of_steps = {id(step.command) for step in steps}
     command_text = " ".join(reading.body.command)
+    reads = {name for name, _ in words.variables(command_text)}
     for command in statement.commands if statement is not None else []:
         if id(command) in of_steps or reading.body.workload != "torchrun":
             continue
         for token in _assignments(command):
             name, _, value = words.with_bare_name(token.text).partition("=")
-            is_read = name in {own for own, _ in words.variables(command_text)}
-            if token.text in command_text and (is_read or command.name in ("export", "declare")):
+            is_read = name in reads or command.name in ("export", "declare")
+            if token.text in command_text and is_read:
                 text = words.expanded_part(value)
                 words_of_step.say_substitutions(reading.body, text, command.line, _OWN_VALUE)

@@ -58,7 +58,6 @@ _WITHOUT_MPI = (
 )
 
 
-_ONCE_ON_EACH = "{} starts the ranks of a node, and so runs once on each, not {} times"
 _OF_HOSTS_FILE = (
     "which hosts the file names, and how many slots of each, is not looked at: the run has the {} "
     "of the job, and as many ranks on each as its other options say, or as it has GPUs"
@@ -301,13 +300,18 @@ def _size_torchrun(
         body.say(line, launcher, Outcome.CHANGED, "nodes", why)
     if not is_alone and not is_deepspeed:
         nodes = _put_range(reading, program.options.get("nnodes", ""), line, nodes)
-    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
-    if main.is_srun and per_node > 1 and not starts_one:
-        why = _ONCE_ON_EACH.format("torchrun", per_node)
-        body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
+    _say_once_on_each(body, main, "torchrun", per_node)
     if count == 1:
         _put_threads(reading, main, 1, "")
     return nodes
+
+
+def _say_once_on_each(body: Body, main: Step, launcher: str, tasks: int) -> None:
+    """Say of a launcher of a node's ranks that srun started several of it on each node."""
+    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
+    if main.is_srun and tasks > 1 and not starts_one:
+        why = f"{launcher} starts the ranks of a node, and so runs once on each, not {tasks} times"
+        body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
 
 
 def _put_processes(
@@ -487,11 +491,7 @@ def _size_nested(
         nodes = 1
     elif (nodes or 1) > 1 and not main.is_srun and "hostfile" not in line:
         body.say(own_line, launcher, Outcome.CHANGED, "nodes", _waits_there(script))
-    starts_one = any(own.name == "ntasks" and own.value == "1" for own in main.settings)
-    per_node = script.size.per_node if not main.is_srun else main.size.per_node
-    if main.is_srun and per_node > 1 and not starts_one:
-        why = _ONCE_ON_EACH.format(runner, per_node)
-        body.say(main.command.line, "srun", Outcome.CHANGED, "", why)
+    _say_once_on_each(body, main, runner, main.size.per_node)
     _say_number_of_node(reading, main, line, nodes)
     nodes = _with_machines(reading, main, line, nodes)
     if program.runner is Runner.DEEPSPEED and re.search(r"\s(?:--exclude|-e)[= ]", line):

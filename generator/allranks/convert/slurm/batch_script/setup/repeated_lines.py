@@ -95,19 +95,15 @@ def texts(script: Script, own: Mapping[int, str], end: int) -> list[str]:
         end: the number of the statement that reads what they set.
     """
     setters = _setters_by(script, own, end)
-    first = {name: numbers[0] for name, numbers in setters.items() if numbers}
-    unset = [
-        name
-        for name, number in sorted(first.items())
-        if name in _changed_by(script, script.statements[number]) and name not in words.ALWAYS
-    ]
-    from_environment = environment_names(script, own, end)
     rows = _with(script, own, setters, end)
     later = _set_later(script, [n for n in rows if not script.statements[n].function], end)
     return [
         *(f"setup_{name}=${{{name}-}}" for name in later),
-        *(f"unset {name}" for name in unset),
-        *(f'[ -z "${{given_{name}+x}}" ] || {name}=$given_{name}' for name in from_environment),
+        *(f"unset {name}" for name in _begun_anew(script, setters)),
+        *(
+            f'[ -z "${{given_{name}+x}}" ] || {name}=$given_{name}'
+            for name in _of_environment(script, setters)
+        ),
         *rows.values(),
         *(f"{name}=$setup_{name}" for name in later),
     ]
@@ -121,14 +117,26 @@ def environment_names(script: Script, own: Mapping[int, str], end: int) -> list[
         own: the texts of the statements that are run again, by their numbers.
         end: the number of the statement that reads what they set.
     """
-    setters = _setters_by(script, own, end)
+    return _of_environment(script, _setters_by(script, own, end))
+
+
+def _of_environment(script: Script, setters: _Setters) -> list[str]:
+    """Those that begin anew whose first line gives a text to none alone: ``A="${A:-}"``."""
+    return [
+        name
+        for name in _begun_anew(script, setters)
+        if re.search(rf"\$\{{{name}:?[-=]", script.slice(script.statements[setters[name][0]]))
+    ]
+
+
+def _begun_anew(script: Script, setters: _Setters) -> list[str]:
+    """The variables whose first line makes a value of the one that they have, sorted."""
     return [
         name
         for name, numbers in sorted(setters.items())
         if numbers
         and name in _changed_by(script, script.statements[numbers[0]])
         and name not in words.ALWAYS
-        and re.search(rf"\$\{{{name}:?[-=]", script.slice(script.statements[numbers[0]]))
     ]
 
 

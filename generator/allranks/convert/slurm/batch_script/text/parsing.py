@@ -27,7 +27,7 @@ _ONE_PASS = re.compile(
 )
 # One that counts to a variable: `for n in $(seq 1 "$N"); do`.
 _COUNTED = re.compile(
-    r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+\$\(seq[ \t]+(?:(?P<word>1)[ \t]+)?"
+    r"for[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+in[ \t]+\$\(seq[ \t]+(?:1[ \t]+)?"
     r"[\"']?\$\{?(?P<most>[A-Za-z_]\w*)\}?[\"']?[ \t]*\)[ \t]*(?:;|\n)\s*do(?=\s)"
 )
 # What may stand before a group, and what behind it writes its lines elsewhere.
