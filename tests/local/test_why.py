@@ -193,13 +193,18 @@ def test_a_stall_is_explained_reported_and_ended(
     file.write_text(json.dumps(values))
     words = [Path(sys.executable).parent / names.CLI, "run", "ex", "--on", "local", "-f", file]
     env = {**os.environ, names.ENV_STATE: str(tmp_path), names.ENV_HELM: str(helm4.path)}
-    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        assert any("[0] up" in line for line in run.stdout)
-        assert any("[1] up" in line for line in run.stdout)
-        answer = command_line("why", "ex", "--on", "local", "--save", tmp_path / "report").stdout
-        go_on.touch()
-        output = run.stdout.read()
+    log = tmp_path / "log"
+    with log.open("w") as out, subprocess.Popen(words, env=env, stdout=out) as run:
+        try:
+            for rank in range(2):
+                until(lambda rank=rank: f"[{rank}] up" in log.read_text(), f"a line of rank {rank}")
+            words = ["why", "ex", "--on", "local", "--save", tmp_path / "report"]
+            answer = command_line(*words).stdout
+            go_on.touch()
+            until(lambda: run.poll() is not None, lambda: f"its end:\n{log.read_text()[-5000:]}")
+        finally:
+            run.terminate()
+    output = log.read_text()
     assert "none waits in a collective" in answer
     assert re.search(r"script:\d in <module>", answer)
     verdict_of_run = json.loads((tmp_path / "report/verdict.json").read_text())

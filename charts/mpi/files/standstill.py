@@ -156,6 +156,24 @@ def say(text):
     print("allranks: " + text, file=sys.stderr, flush=True)
 
 
+def follow(seconds, hosts, state):
+    """Report one stall, in the file `stalled` too where any rank says what it does: whether it is.
+
+    Args:
+        seconds: the limit.
+        hosts: of the job.
+        state: the folder of the launcher's state.
+    """
+    words, is_certain = watch(seconds, hosts, state, say)
+    say(words)
+    say(stall.progress_line(words))
+    pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
+    stall.StallReports(os.environ, pod, say).keep(words, [])
+    if is_certain:
+        (state / "stalled").write_text(words + "\n", encoding="utf-8")
+    return is_certain
+
+
 def main(argv):
     """Look, or watch; the exit code."""
     if argv[0] in ("look", "where"):
@@ -163,19 +181,14 @@ def main(argv):
         return 0
     state = Path(os.environ["ALLRANKS_STATE"])
     names = (state / "hostlist").read_text(encoding="utf-8").split()
+    hosts, ends = Hosts(names, os.environ), os.environ.get("ALLRANKS_STALL_ENDS") == "1"
     try:
-        words, is_certain = watch(int(argv[1]), Hosts(names, os.environ), state, say)
+        # What a busy host could not say may be known after the limit once more.
+        while not follow(int(argv[1]), hosts, state) and ends:
+            say(stall.NOT_ENDED)
     except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
         say("nobody looks for a standstill any more: %r" % error)
         return 1
-    say(words)
-    say(stall.progress_line(words))
-    pod = os.environ.get("POD_NAME") or os.environ.get("HOSTNAME", "")
-    stall.StallReports(os.environ, pod, say).keep(words, [])
-    if is_certain:
-        (state / "stalled").write_text(words + "\n", encoding="utf-8")
-    elif os.environ.get("ALLRANKS_STALL_ENDS") == "1":
-        say(stall.NOT_ENDED)
     return 0
 
 

@@ -39,7 +39,7 @@ NODES_MAX = 4096
 KEEP_SECONDS = 10.0  # for storage to take a report
 SENTENCE_MAX = 200  # characters of a line of progress
 STOPPED = "stopped, by SIGSTOP or a debugger"  # in place of where a rank is
-NOT_ENDED = "no rank can be asked what it does, so that it is not ended (runPolicy.onStall)"
+NOT_ENDED = "no rank says what it does: the attempt is ended once one does (runPolicy.onStall)"
 STORE_ERRORS = (RuntimeError, ValueError, OSError, LookupError)
 
 
@@ -461,6 +461,7 @@ class StallWatcher:
         self.seconds, self.ends, self.observer, self.output = seconds, ends, observer, output
         self.say, self.record, self.reports = say, record, reports
         self._is_reported = False  # by rank 0: as a line of progress
+        self._is_to_end = False  # once a rank says what it does; on a busy node that may be later
 
     def follow(self, watch):
         """Look at each attempt of a launcher, in a thread."""
@@ -487,7 +488,7 @@ class StallWatcher:
             wrote_at = self.output.wrote_at if self.output else 0.0
             pod_stall.update(views, wrote_at, now, has_ended=bool(attempt.ended()))
             if self._is_reported and not pod_stall.lasts(self.seconds, now):
-                self._is_reported = False
+                self._is_reported = self._is_to_end = False
                 self.say(progress_line(""))
             with contextlib.suppress(*STORE_ERRORS):  # the store is gone: so is the attempt, soon
                 self._judge(attempt, board, pod_stall, views, now)
@@ -501,9 +502,11 @@ class StallWatcher:
         """Say whether this pod stands still; on rank 0's, conclude whether the run does."""
         stands = pod_stall.lasts(self.seconds, now)
         if attempt.node == 0:
-            if stands and not self._is_reported and is_run_stalled(pod_stall, board, attempt.nodes):
+            is_open = not self._is_reported or self._is_to_end
+            if stands and is_open and is_run_stalled(pod_stall, board, attempt.nodes):
                 board.ask()
-                content = self._report(attempt, pod_stall, views, now)
+                is_logged = not self._is_reported
+                content = self._report(attempt, pod_stall, views, now, is_logged=is_logged)
                 board.answer(content)
                 self._conclude(attempt, board, content)
             return
@@ -557,6 +560,8 @@ class StallWatcher:
         while board.answers() < attempt.nodes and time.monotonic() < deadline:
             time.sleep(0.2)
         reports = board.reports(attempt.nodes) or [own]
+        if self._is_to_end and not is_certain(reports):
+            return
         rank, pod, node, sentence = verdict(reports, self.seconds)
         self.say(sentence)
         self.say(progress_line(sentence))
@@ -565,7 +570,8 @@ class StallWatcher:
         self.reports.keep(sentence, self.observer.ranks_seen)
         if not self.ends:
             return
-        if not is_certain(reports):
+        self._is_to_end = not is_certain(reports)
+        if self._is_to_end:
             self.say(NOT_ENDED)
             return
         self.say("ending this attempt with exit code %d (runPolicy.onStall)" % EXIT_STALLED)

@@ -244,6 +244,7 @@ class _Pod:
     Attributes:
         views: its ranks.
         lines: of its log.
+        places: where its ranks are, of those that say so.
     """
 
     def __init__(
@@ -258,9 +259,9 @@ class _Pod:
     ) -> None:
         """A pod whose ranks were just seen to go on."""
         self.views, self.lines = views, list[str]()
-        places = {node: f"train.py:{node}"} if views[0].groups is not None else {}
+        self.places = {node: f"train.py:{node}"} if views[0].groups is not None else {}
         observer = SimpleNamespace(
-            look=lambda **_: self.views, places=lambda: places, ranks_seen=[]
+            look=lambda **_: self.views, places=lambda: self.places, ranks_seen=[]
         )
         self.watcher = _watcher(stall, observer, ends=ends, say=self.lines.append)
         self.board = stall.StallBoard(store, node)
@@ -319,6 +320,21 @@ def test_ranks_that_nobody_can_ask_are_reported_and_not_ended(stall: Any) -> Non
         assert stall.NOT_ENDED == pod.lines[-1]
         assert rank.poll() is None
     assert not pod.board.is_ended()
+
+
+def test_ranks_that_answer_later_are_ended_then(stall: Any) -> None:
+    """A busy node may give a rank no processor for as long as one look waits."""
+    with _sleeper() as rank:
+        pod = _Pod(stall, _Store(), 0, [stall.RankView(0, rank.pid, None, 0.0)], ends=True, nodes=1)
+        pod.idle(601.0)
+        lines = list(pod.lines)
+        pod.idle(602.0)
+        assert lines == pod.lines  # nothing new is known
+        pod.places = {0: "train.py:7"}
+        pod.idle(603.0)
+        assert -signal.SIGKILL == rank.wait(timeout=60)
+    assert "rank 0 is at train.py:7" in pod.lines[-3]
+    assert pod.board.is_ended()
 
 
 def test_ranks_that_sleep_while_another_pod_computes_are_no_stall(stall: Any) -> None:
@@ -447,3 +463,17 @@ def test_ranks_of_mpi_stand_still_where_their_hosts_say_so(standstill: Any, tmp_
     silent = {**rank(0, 7), "numbers": None, "pending": None, "at": ""}
     answers = [("run-worker-0", [standstill.HostRank(silent)])]
     assert not standstill.sentence(answers, 1, 1.0, lines.append)[1]
+
+
+def test_hosts_that_say_later_where_their_ranks_are_end_the_attempt_then(
+    standstill: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """On a busy host no rank may answer in time; the launcher goes on to ask."""
+    (tmp_path / "hostlist").write_text("a\n")
+    verdicts = iter([("nobody answers", False), ("rank 0 is at train.py:7", True)])
+    monkeypatch.setattr(standstill, "watch", lambda *_: next(verdicts))
+    monkeypatch.setenv("ALLRANKS_STATE", str(tmp_path))
+    monkeypatch.setenv("ALLRANKS_STALL_ENDS", "1")
+    assert 0 == standstill.main(["watch", "1"])
+    assert "rank 0 is at train.py:7\n" == (tmp_path / "stalled").read_text()
+    assert "once one does" in capsys.readouterr().err
