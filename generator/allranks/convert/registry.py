@@ -32,6 +32,7 @@ from allranks.convert.inputs import (
 )
 from allranks.convert.pods import kubeflow_pod_names, missing_volumes
 from allranks.errors import InputError, InvalidValues, Problem
+from allranks.humanize import plural
 from allranks.k8s.object_names import is_dns_1123_label
 
 if TYPE_CHECKING:
@@ -139,12 +140,17 @@ def is_job(document: Document) -> bool:
     return key in KINDS or key in REFUSED
 
 
-def convert_all(documents: Iterable[Document], context: Context) -> Result:
+def convert_all(
+    documents: Iterable[Document],
+    context: Context,
+    watch: Callable[[str], None] = lambda _line: None,
+) -> Result:
     """Convert all jobs of an input.
 
     Args:
         documents: the objects of the input.
         context: what else is known; its `documents` are filled in here.
+        watch: is told how far it is, in words.
 
     Raises:
         InvalidValues: some of them cannot be converted; every problem is in it.
@@ -157,7 +163,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
     others: list[Document] = []
     part_ids = _parts(context)
     split = master_services.refusals([document.data for document in context.documents])
-    for document in context.documents:
+    for number, document in enumerate(context.documents):
+        watch(f"{number:,} of {plural(len(context.documents), 'object')} converted")
         if not is_job(document):
             others.append(document)
             continue
@@ -180,7 +187,8 @@ def convert_all(documents: Iterable[Document], context: Context) -> Result:
             raise InvalidValues(problems)
     others += [document for document, _ in uncertain]
     if not conversions:
-        raise InputError(_nothing(others), hint=_hint(others))
+        place = f"{others[0].source}:{others[0].line}" if others else ""
+        raise InputError(_nothing(others), hint=_hint(others), source=place)
     reasons = {
         id(document.data): own[0].message
         for document, own in uncertain

@@ -17,7 +17,7 @@ from allranks.convert.chart_values import trials
 from allranks.convert.documents.context import Context
 from allranks.convert.documents.document import documents_of
 from allranks.convert.kinds import experiment, optimizationjob, torchrun, torchx_dump
-from allranks.convert.reports import compare, losses, value_comments
+from allranks.convert.reports import compare, conversion_report, losses, value_comments
 from allranks.convert.slurm import job as slurm
 from allranks.convert.verdicts import Beside
 from allranks.errors import InputError, InvalidValues, Problem
@@ -55,6 +55,7 @@ def convert(
     words: tuple[str, ...] = (),
     lossy: bool = False,
     cluster: Callable[[], KubeClient | None] = lambda: None,
+    watch: Callable[[str], None] = lambda _line: None,
 ) -> registry.Result:
     """The jobs of files, as values.
 
@@ -69,6 +70,7 @@ def convert(
         lossy: convert a batch script that waits for another job, too.
         cluster: makes the cluster that is asked for runtimes which are in no file; None for none.
             It is called where such a runtime is missing alone.
+        watch: is told how far it is, in words.
 
     Raises:
         AllranksError: a file cannot be read, or has no job that can be converted, and all problems
@@ -85,6 +87,7 @@ def convert(
     chart.refuse_without(paths)
     for path in paths:
         source = _source(path)
+        watch(f"reading {source}")
         if foreign_charts.is_chart(Path(path)):
             documents += foreign_charts.documents(path, chart, namespace)
             continue
@@ -129,7 +132,7 @@ def convert(
     _check_sweeps(scripts)
     if scripts and not documents:
         return registry.Result(tuple(scripts), beside=tuple(empty))
-    result = values_of(documents, context)
+    result = values_of(documents, context, watch)
     all_documents = (*documents, *runtime_documents)
     conversions = [_commented(own, all_documents, remarks) for own in result.conversions]
     beside = (*result.beside, *empty)
@@ -178,17 +181,22 @@ def _own_comments(
     return {line: comment for line, comment in of_file.items() if first <= line < end}
 
 
-def values_of(documents: Iterable[Document], context: Context) -> registry.Result:
+def values_of(
+    documents: Iterable[Document],
+    context: Context,
+    watch: Callable[[str], None] = lambda _line: None,
+) -> registry.Result:
     """The jobs among objects as values that `validate` takes.
 
     Args:
         documents: the objects.
         context: what else is known.
+        watch: is told how far it is, in words.
 
     Raises:
         InputError: one of them cannot be converted; all problems are in it.
     """
-    result = registry.convert_all(documents, context)
+    result = registry.convert_all(documents, context, watch)
     _check_sweeps(result.conversions)
     return result
 
@@ -347,11 +355,8 @@ def values_file(conversion: Conversion) -> str:
     if conversion.source:
         head[0] += f" ({conversion.source}:{conversion.line})" if conversion.line else ""
     head[0] += "."
-    head += [
-        f"{own.where(verdict)}: {verdict}" if verdict.line else str(verdict)
-        for own in filter(None, (conversion, conversion.runtime))
-        for verdict in own.lost
-    ]
+    for own in filter(None, (conversion, conversion.runtime)):
+        head += conversion_report.lost_lines(own)
     head += conversion.notes
     plain = _MANY_NUMBERS.sub(_in_rows, dump.dump(conversion.values))
     text, homeless = value_comments.annotated(plain, conversion)

@@ -86,6 +86,24 @@ def test_variables_that_a_script_of_several_commands_has_put_in_are_the_same() -
         assert expected == [item.setting for item in compare.differences([theirs], [ours])]
 
 
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [("echo $WORLD_SIZE; ./a", ["env WORLD_SIZE"]), ("echo; ./a", [])],
+)
+def test_another_number_of_ranks_is_a_difference_to_who_reads_it(
+    script: str, expected: list[str]
+) -> None:
+    """Each pod runs the command once here, where the controller counted eight processes of it."""
+    words = ["sh", "-c", script]
+    theirs = replace(_original({"command": words}), env={"WORLD_SIZE": "8"})
+    env = [
+        {"name": "PET_NNODES", "value": "1"},
+        {"name": "PET_NPROC_PER_NODE", "value": "1"},
+    ]
+    ours = _release({"args": [word.replace("$", "$$") for word in words], "env": env})
+    assert expected == [item.setting for item in compare.differences([theirs], [ours])]
+
+
 def test_a_folder_that_a_script_enters_is_its_working_directory() -> None:
     """`cd /w && a` is `a` in that folder, and a difference in any other."""
     theirs = _original({"command": ["sh", "-c", "cd /w && python t.py"]})

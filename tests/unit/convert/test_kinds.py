@@ -77,6 +77,7 @@ def test_a_kind_of_another_project_is_asked_about() -> None:
     manifest = "apiVersion: example.org/v1\nkind: MPIJob\nmetadata: {name: a}\n"
     problem = converted.refusal(manifest)
     assert "there is no job to convert, only: MPIJob of example.org/v1" == problem.message
+    assert problem.source.endswith(":1")
     start = "an MPIJob of batch.test.bdap.com or kubeflow.org is known: correct the apiVersion if"
     assert problem.hint.startswith(start)
 
@@ -1303,13 +1304,20 @@ def test_a_script_behind_env_that_is_not_in_the_input_is_said(shell: str) -> Non
 )
 def test_a_name_in_a_message_is_no_variable_that_is_read(line: str, *, is_noted: bool) -> None:
     """Only what asks for WORLD_SIZE gets another number."""
-    text = (
-        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {nprocPerNode: "
-        "'2', pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: "
-        f'pytorch, image: "a/b:1", command: [python, -c, "{line}"]}}]}}}}}}}}}}\n'
+    role = (
+        "{replicas: 1, template: {spec: {containers: [{name: pytorch, image: 'a/b:1', "
+        f'command: [python, -c, "{line}"]}}]}}}}}}'
     )
-    notes = text_as_jobs(text).conversions[0].notes
-    assert is_noted == any("the command reads WORLD_SIZE, which counted" in note for note in notes)
+    verdicts = (
+        text_as_jobs(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec:\n"
+            f"  nprocPerNode: '2'\n  pytorchReplicaSpecs:\n    Master: {role}\n    Worker: {role}\n"
+        )
+        .conversions[0]
+        .verdicts
+    )
+    (why,) = [verdict.why for verdict in verdicts if verdict.path == "spec.nprocPerNode"]
+    assert is_noted == ("WORLD_SIZE, which the command reads, counted 2 processes" in why)
 
 
 @pytest.mark.parametrize(

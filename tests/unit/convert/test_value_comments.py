@@ -494,3 +494,45 @@ def test_values_with_comments_of_megabytes_are_written_without_them(tmp_path: Pa
     _, written = convert(tmp_path, text)
     assert "comments of its file are left out" in written
     assert len(written) < 100_000
+
+
+_MPIRUN = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: m}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            image: a/b:1
+            command: [mpirun, --host, "m-worker-0:2,m-worker-1:2", -np, "4", python, t.py]
+"""
+
+
+def test_a_value_that_no_field_has_says_why_it_is_there(tmp_path: Path) -> None:
+    """Whoever reads the file need not guess which lines are the converter's own."""
+    file = tmp_path / "job.yaml"
+    file.write_text(_MPIRUN)
+    lines = service.values_file(service.convert((str(file),)).conversions[0]).splitlines()
+    assert "  mode: none # no tracker is told of the run" in lines
+    assert "  restricted: false # pods run as the image's own user, which may be root" in lines
+
+
+def test_the_words_of_a_command_that_is_lost_are_one_line_at_the_head(tmp_path: Path) -> None:
+    """As in the report, which says it once."""
+    file = tmp_path / "job.yaml"
+    file.write_text(_MPIRUN)
+    states: list[str] = []
+    result = service.convert((str(file),), watch=states.append)
+    head = [
+        line
+        for line in service.values_file(result.conversions[0]).splitlines()
+        if line.startswith("# ") and "not carried" in line
+    ]
+    assert 1 == len(head), head
+    assert ".containers[0].command not carried: m-worker-0 is a pod of the old" in head[0]
+    assert [f"reading {file}", "0 of 1 object converted"] == states

@@ -149,16 +149,19 @@ def convert_command(
         check = convert.check(checked, (*files, *runtimes), namespace, chart, image_words)
         same = _check(console, check, report)
         return 0 if same or lossy else EXIT_LOST
-    result = convert.convert(
-        files,
-        runtimes,
-        namespace,
-        _words(entrypoint, "--entrypoint"),
-        ChartInput(chart_values, chart_set, helm or ""),
-        words=_words(script_words, "--words"),
-        lossy=lossy,
-        cluster=lambda: _cluster(context),
-    )
+    state = [""]
+    with console.progress(lambda _room: state[-1]):
+        result = convert.convert(
+            files,
+            runtimes,
+            namespace,
+            _words(entrypoint, "--entrypoint"),
+            ChartInput(chart_values, chart_set, helm or ""),
+            words=_words(script_words, "--words"),
+            lossy=lossy,
+            cluster=lambda: _cluster(context),
+            watch=state.append,
+        )
     read = (*files, *runtimes, *chart_values)
     written = _write(console, result, target, report, read)
     _report(console, result, report, written)
@@ -262,8 +265,12 @@ def _write(
     writing.refuse_inputs(files, read)
     if is_folder:
         writing.make_folder(path)
-    texts = map(convert.values_file, result.conversions)
-    writing.write_all(dict(zip(files, texts, strict=True)))
+    texts: dict[Path, str] = {}
+    total = plural(len(files), "values file")
+    with console.progress(lambda _room: f"{len(texts):,} of {total} made"):
+        for file, conversion in zip(files, result.conversions, strict=True):
+            texts[file] = convert.values_file(conversion)
+    writing.write_all(texts)
     return [str(file) for file in files]
 
 

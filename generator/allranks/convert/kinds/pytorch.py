@@ -510,15 +510,18 @@ def _environment(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     _references(fields, pod)
     job_program.environment(fields, pod, program, names, rf"{job}-(?:master|worker)-\d+")
     factor = fields.number("spec", "nprocPerNode")
-    if program.runner is not commands.Runner.TORCHRUN and factor and factor > 1:
-        counted = (
-            f"which counted {factor} processes in each pod there; here it counts the pods, because "
-            "each runs the command once"
-        )
+    has_master = bool(fields.mapping(*_path("Master")))  # else nobody set it
+    is_counted = program.runner is not commands.Runner.TORCHRUN and has_master
+    if is_counted and factor and factor > 1:
+        counted = f"counted {factor} processes in each pod there; here it counts the pods"
         if references.reads((*program.command, *program.scripts), "WORLD_SIZE"):
-            fields.note(f"the command reads WORLD_SIZE, {counted}")
+            why = "each pod runs the command once: WORLD_SIZE, which the command reads,"
+            fields.change(("spec", "nprocPerNode"), f"{why} {counted}", "procsPerNode")
         elif program.is_unseen:
-            fields.note(f"what is not in the input may read WORLD_SIZE, {counted}")
+            fields.note(
+                f"what is not in the input may read WORLD_SIZE, which {counted}, because each "
+                "runs the command once"
+            )
 
 
 def _references(fields: Fields, pod: PodTemplate) -> None:

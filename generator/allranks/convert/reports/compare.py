@@ -118,7 +118,7 @@ def differences(
             continue
         kinds = _kinds(pods)
         result += _ranks(role, kinds, template, world)
-        result += _ranks_here_alone(role, pods, world)
+        result += _variables_of_ranks(role, pods, world)
         result += _of_pods(role, kinds, template)
     return [*result, *_hostfiles(originals, objects)]
 
@@ -339,21 +339,24 @@ def _ranks_of(pod: original.OriginalPod) -> _Share | None:
     return _Share(nodes, min(least, nodes) if least and most else 0, per_pod)
 
 
-def _ranks_here_alone(
+def _variables_of_ranks(
     role: str, pods: Sequence[original.OriginalPod], world: int
 ) -> Iterator[Difference]:
-    """Whether programs are told here of each other that nothing there told, where none says it.
+    """What programs are told of each other, where no torchrun of theirs tells it.
 
     A controller that says how many ranks a job has is one of whose variables all are known.
     """
-    container = pods[0].main
-    program = commands.read(_words(container), (), _plain_env(container) | dict(pods[0].env))
-    has_others = min(world, len(pods), pods[0].world) > 1
-    if program.runner is not commands.Runner.PLAIN or not has_others:
+    pod, container = pods[0], pods[0].main
+    program = commands.read(_words(container), (), _plain_env(container) | dict(pod.env))
+    if program.runner is not commands.Runner.PLAIN or not world:
         return
-    variables = {text(entry, "name") for entry in items(container, "env")} | set(pods[0].env)
-    texts = (*program.command, program.setup, *program.scripts)
-    if not rank_variables.are_set(variables, texts):
+    ranks = pod.env.get("WORLD_SIZE", str(world))
+    texts = (*program.command, *program.scripts)
+    if ranks != str(world) and references.reads(texts, "WORLD_SIZE"):
+        yield Difference(role, "env WORLD_SIZE", ranks, str(world))
+    variables = {text(entry, "name") for entry in items(container, "env")} | set(pod.env)
+    has_others = min(world, len(pods), pod.world) > 1
+    if has_others and not rank_variables.are_set(variables, (*texts, program.setup)):
         yield Difference(role, "RANK, WORLD_SIZE and MASTER_ADDR", _NONE, "those of each rank")
 
 

@@ -38,6 +38,17 @@ def text(result: Result, paths: Sequence[str]) -> Iterator[str]:
         yield str(item)
 
 
+def lost_lines(conversion: Conversion) -> Iterator[str]:
+    """A line for each field, or for neighbours that say the same, that is not carried.
+
+    Args:
+        conversion: of an object.
+    """
+    verdicts = with_whole_losses(conversion.verdicts)
+    for verdict in grouped([own for own in verdicts if own.outcome is Outcome.NOT_CARRIED]):
+        yield _line(conversion, verdict)
+
+
 def _lines(conversion: Conversion) -> Iterator[str]:
     """A line for each field, or for neighbours that say the same, that is not carried as it is.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values.item_paths import place_of, same_place
+from allranks.convert.reports import own_values
 from allranks.convert.verdicts import Fields, Outcome, dotted, leaf_paths
 from allranks.yamlio import load
 
@@ -53,6 +54,7 @@ def annotated(text: str, conversion: Conversion) -> tuple[str, list[str]]:
         origins = _origins(own, values)
         homeless += _put_comments(remarks, _comments(own, values, origins), values, own.source)
         _put_origins(remarks, origins, values, own)
+    _put_reasons(remarks, values)
     return "\n".join(_lines(text.split("\n"), remarks)), homeless
 
 
@@ -86,6 +88,15 @@ def _put_origins(
         if line is not None and number:
             own = remarks.setdefault(line, _Remarks())
             own.origin = own.origin or f"{conversion.source}:{number}: {dotted(source)}"
+
+
+def _put_reasons(remarks: dict[int, _Remarks], values: ValuesDocument) -> None:
+    """Put behind each value that has no field why it is there."""
+    fields = Fields(values.data)
+    for place in own_values.PLACES:
+        line = values.line(place) if fields.get(*place) is not None else None
+        if line is not None and not remarks.setdefault(line, _Remarks()).origin:
+            remarks[line].origin = own_values.reason(place, fields.get(*place))
 
 
 @dataclass(slots=True)

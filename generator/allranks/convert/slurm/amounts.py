@@ -16,9 +16,10 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)(?:[iI]?[bB])?", re.AS
 _OTHER_NUMBER = re.compile(r"[+-].*|0x[0-9a-f]+|[0-9]+\.[0-9]+", re.ASCII | re.IGNORECASE)
 _NODES = re.compile(r"([0-9]+)([kKmM]?)(?:-([0-9]+)([kKmM]?))?(?::[0-9]+)?", re.ASCII)
 _ARRAY_PART = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", re.ASCII)
-_SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?", re.ASCII)
+_SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]{1,9}))?", re.ASCII)
 _MEBIBYTES = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 _LONGEST = 2_147_483_647
+_MOST_BEFORE_END = 65_535  # seconds. Source: sbatch(1), --signal
 
 
 def seconds_of_timeout(text: str) -> int:
@@ -193,10 +194,24 @@ class Signal:
     to_script: bool
 
 
+def no_time(text: str) -> str:
+    """Why a text is no time of ``--time``."""
+    return f"{text!r} is no time such as 90, 12:00:00 or 2-12"
+
+
+def no_signal(text: str) -> str:
+    """Why a text is no signal of ``--signal``."""
+    if _SIGNAL.fullmatch(text.strip()):
+        return (
+            f"{text!r} is more than the {_MOST_BEFORE_END} seconds before the end that Slurm takes"
+        )
+    return f"{text!r} is no signal such as USR1@120"
+
+
 def signal(text: str) -> Signal | None:
     """The signal of ``--signal``: ``USR1`` (a minute before the end), ``B:USR1@120``."""
     match = _SIGNAL.fullmatch(text.strip())
-    if match is None or len(match[3] or "") > 6:  # noqa: PLR2004 - Slurm's most is 65535
+    if match is None or int(match[3] or 0) > _MOST_BEFORE_END:
         return None
     name = match[2].upper().removeprefix("SIG")
     numbers = {

@@ -45,12 +45,7 @@ _LOG_OF_TASK = (
 def _time(job: Draft, setting: Setting) -> None:
     seconds = amounts.seconds(setting.value)
     if seconds is None:
-        job.say(
-            "time",
-            Outcome.NOT_CARRIED,
-            "",
-            f"{setting.value!r} is no time such as 90, 12:00:00 or 2-12",
-        )
+        job.say("time", Outcome.NOT_CARRIED, "", amounts.no_time(setting.value))
     elif seconds:
         to = ("runPolicy", "activeDeadlineSeconds")
         job.put("time", to, seconds)
@@ -89,9 +84,7 @@ _ASKING = ("USR1", "USR2", "WINCH", "URG", "CONT", "IO")
 def _signal(job: Draft, setting: Setting) -> None:
     signal = amounts.signal(setting.value)
     if signal is None:
-        job.say(
-            "signal", Outcome.NOT_CARRIED, "", f"{setting.value!r} is no signal such as USR1@120"
-        )
+        job.say("signal", Outcome.NOT_CARRIED, "", amounts.no_signal(setting.value))
         return
     to = "runPolicy.terminationGracePeriodSeconds"
     job.put("signal", ("runPolicy", "terminationGracePeriodSeconds"), max(signal.seconds, 1))

@@ -17,6 +17,7 @@ from allranks.convert.chart_values import finish, image_demands
 from allranks.convert.slurm import (
     arrays,
     blanks,
+    command_line,
     directive_comments,
     directives,
     image_programs,
@@ -166,11 +167,7 @@ def convert(
     text = _text(data, source, job)
     lines = text.split("\n")
     parsed = options.directives(lines)
-    typed_settings, rest = options.parse(list(words), "sbatch", 0)
-    if rest:
-        raise InputError(
-            f"{rest[0]!r} is no option of sbatch's", hint="write options before the script's name"
-        )
+    typed_settings = command_line.read(words)
     _refuse_blanks(job, text, parsed)
     _refuse_parts(job, parsed)
     of_variables = input_variables.settings(environment or {}, typed_settings)

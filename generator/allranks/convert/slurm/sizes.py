@@ -115,6 +115,7 @@ class Size:
         disk: MiB of a node.
         outcomes: by the name of an option, what became of it instead of its rule: (outcome, to,
             why).
+        misfits: by the name of an option, why its text is none of its form.
     """
 
     nodes: int | None = None
@@ -129,6 +130,7 @@ class Size:
     memory: float | None = None
     disk: float | None = None
     outcomes: dict[str, tuple[Outcome, str, str]] = field(default_factory=dict)
+    misfits: dict[str, str] = field(default_factory=dict)
 
     @property
     def node_count(self) -> int:
@@ -214,6 +216,8 @@ class _SizeReader:
         text = self.texts[name]
         why = f"{text!r} is not {form}" if text else f"it has no value: {form} is wanted"
         self.say(name, Outcome.NOT_CARRIED, "", why)
+        if name in self.texts:
+            self.size.misfits[name] = why
 
 
 def read(settings: Iterable[Setting]) -> Size:

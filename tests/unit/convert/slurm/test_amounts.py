@@ -98,6 +98,7 @@ def test_an_array_has_lists_ranges_steps_and_a_limit(
         ("B:SIGUSR1@120", amounts.Signal("USR1", 120, to_script=True)),
         ("R:10@30", amounts.Signal("USR1", 30, to_script=False)),
         ("@x", None),
+        ("TERM@65536", None),
     ],
 )
 def test_a_signal_has_a_name_and_a_time(text: str, signal: amounts.Signal | None) -> None:

@@ -39,6 +39,19 @@ def test_the_numbers_of_a_batch_script_are_not_those_of_its_step(value: str, sta
     assert _misses_line(_convert("#SBATCH -N 1 --gpus=4", row, "srun python a.py"))
 
 
+def test_a_line_that_prints_the_numbers_starts_nothing_with_them() -> None:
+    """The log has the pod's own numbers then, and the ranks theirs."""
+    shown = 'echo "GPUs: $CUDA_VISIBLE_DEVICES"'
+    for value in ("0", "$SLURM_LOCALID"):
+        row = f"export CUDA_VISIBLE_DEVICES={value}"
+        conversion = _convert(_NODES, row, shown, "srun python a.py")
+        values = conversion.values
+        assert shown in values["setup"]
+        assert "export CUDA" not in values["setup"]
+        assert "CUDA_VISIBLE_DEVICES" not in values.get("env", {})
+        assert any("srun gives each step" in own.why for own in conversion.verdicts)
+
+
 def test_all_gpus_of_a_node_stay() -> None:
     """They are what a pod has, too."""
     row = "export CUDA_VISIBLE_DEVICES=0,1,2,3"

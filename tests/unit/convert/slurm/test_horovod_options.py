@@ -52,3 +52,9 @@ def test_a_horovodrun_has_one_list_of_hosts() -> None:
         "python",
         "a.py",
     ]
+
+
+def test_a_horovodrun_without_hosts_is_told_of_the_charts() -> None:
+    """It starts its ranks in its own pod else, the launcher's, which has no GPU."""
+    command = _command("horovodrun -np 2 python a.py")
+    assert command == ["horovodrun", *_HOSTFILE, "-np", "2", "python", "a.py"]

@@ -454,6 +454,8 @@ def test_numbers_of_a_task_in_the_scripts_own_text_are_said() -> None:
     conversion = _convert(_TASKS, "N=$SLURM_NODEID", "srun python a.py $SLURM_PROCID $N")
     assert "0 there, for all ranks" in _verdict(conversion, "$SLURM_PROCID").why
     assert "where the script has 0" in _verdict(conversion, "N=").why
+    own = _convert("echo $SLURM_LOCALID", "srun python a.py")
+    assert not [item for item in own.verdicts if "where the script has 0" in item.why]
     inner = _convert(_TASKS, "srun bash -c 'python a.py $SLURM_PROCID $RANDOM'")
     assert not {"$SLURM_PROCID", "$(…)"} & {verdict.path for verdict in inner.verdicts}
 

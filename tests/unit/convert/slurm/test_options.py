@@ -146,3 +146,26 @@ def test_a_script_of_a_shell_that_is_not_read_needs_it_in_the_image() -> None:
     notes = job.convert(text.encode(), "job.sbatch").notes
     assert "the script is tcsh's: the image needs it" in notes
     assert not [note for note in notes if "setenv" in note]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--image", "BAD IMG"], "--image: 'BAD IMG' is no name of an image, such as ghcr.io"),
+        (["-N", "foo"], "--nodes: 'foo' is not a number of nodes up to 100,000"),
+        (["-t", "xx"], "--time: 'xx' is no time such as 90, 12:00:00 or 2-12"),
+        (["--signal=B:TERM@99999"], "--signal: 'B:TERM@99999' is more than the 65535 seconds"),
+    ],
+)
+def test_an_option_that_is_typed_and_none_of_its_form_is_refused(
+    words: list[str], problem: str
+) -> None:
+    """Who types it sees at once that it is none; of a script it is a verdict with its line."""
+    script = b"#!/bin/bash\n#SBATCH --nodes=2\nsrun python t.py\n"
+    with pytest.raises(InvalidValues) as refused:
+        job.convert(script, "a.sh", words=words)
+    assert str(refused.value.problems[0]).startswith(problem)
+    option, _, text = words[0].partition("=")
+    row = f"#SBATCH {option} {text or words[1]!r}\n".replace("'", '"')
+    converted = job.convert(script.replace(b"#SBATCH --nodes=2\n", row.encode()), "a.sh")
+    assert [2] == [verdict.line for verdict in converted.lost]

@@ -150,8 +150,8 @@ def lack_of(text: str) -> str:
     is_file = _FILE.search(text) is not None and not text.startswith("$")
     if not is_file and "$" in text:
         return f"{text} is known on the old cluster alone"
-    has_tag = ":" in text or "#" in text
-    return _NO_NAME if has_tag and not is_file else OF_FILE
+    is_name = ":" in text or "#" in text or " " in text.strip()
+    return _NO_NAME if is_name and not is_file else OF_FILE
 
 
 @dataclass(slots=True)

@@ -54,7 +54,8 @@ def say(reading: ScriptReading) -> None:
 def is_of_step(reading: ScriptReading, statement: Statement) -> bool:
     """Whether a statement chooses GPUs for programs that srun alone starts, which get the step's.
 
-    One that chooses all the GPUs of a node changes nothing, and does not count.
+    One that chooses all the GPUs of a node changes nothing, and does not count. What only prints
+    the numbers starts nothing with them.
 
     Args:
         reading: the script, and what its variables hold.
@@ -73,7 +74,8 @@ def is_of_step(reading: ScriptReading, statement: Statement) -> bool:
     behind = [
         other for other in script.statements if other.function or _is_behind(other, statement)
     ]
-    names = {name for other in behind for name, _ in words.variables(script.slice(other))}
+    texts = (shell_text.without_printing(script.slice(other)) for other in behind)
+    names = {name for text in texts for name, _ in words.variables(text)}
     starts = [own for other in behind for own in other.commands if _starts_program(own)]
     return (
         not names.intersection(name for name, _ in assigned)

@@ -16,6 +16,7 @@ from allranks.convert.slurm.batch_script.runs import (
     mpirun_hosts,
     other_branches,
     rank_command,
+    rank_failures,
     rank_labels,
     rank_sizes,
     step_changes,
@@ -492,7 +493,8 @@ def _nested_text(
             own = program if step is main else _read_program(reading, step)
             if step is not main:
                 other_branches.say(reading, step, main, is_alike=own.runner is program.runner)
-            edits.append((step.command.start, step.command.end, shell_text.as_text(own.command)))
+            program_text = shell_text.as_text(own.command)
+            edits.append(rank_failures.edit(reading, statement, step.command, program_text))
     of_statement = [step for step in (main, *steps) if step.statement == main.statement]
     if any(step.command.in_loop for step in of_statement):
         return None  # a loop over the nodes: each pod is one

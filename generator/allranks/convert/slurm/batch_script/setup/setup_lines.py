@@ -472,7 +472,8 @@ def _in_each_pod(script: Script, statement: Statement, text: str) -> str:
         return "each pod has its own name there, and the script that of its first node"
     if shell_text.differs_by_pod(text) or _is_of_program(text):
         return "each pod runs it, and what it gives may differ between pods"
-    if words.OF_TASK & {name for name, _ in words.variables(text)}:
+    numbers = words.OF_TASK - {"SLURM_LOCALID"}  # which is 0 in each
+    if numbers & {name for name, _ in words.variables(text)}:
         return "each pod has its own number, where the script has 0"
     if _changes_files(script, statement):
         return "each pod runs it, and the script ran it once: mind what is shared"

@@ -44,7 +44,7 @@ OF_FILES = (
 _COPYING = frozenset({"cp", "mv", "rsync", "tar", "zip", "gzip", "pigz"})
 _OF_POD = re.compile(r"\"?(?:/tmp|\$\{?(?:SLURM_)?TMPDIR\}?)/.")
 # What may stand behind a pipe.
-_FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
+FILTERS = words.IDLE | words.ENDING | {"tee", "cat", "grep", "sed", "ts", "awk", "split"}
 _FAILS = "a run fails where its ranks do, and the script went on"
 # Where what a loop or a branch writes goes: ``done > log``, ``fi | tee log``.
 OUTPUT = re.compile(
@@ -85,7 +85,7 @@ def say(reading: ScriptReading, script: str, step: Command, behind: list[Command
             body.say(line, text, Outcome.CHANGED, "", why_over([command]))
         elif step.after == "||" and words.any_of(texts, words.IDLE | {":"}):
             body.say(line, f"|| {text}", Outcome.CHANGED, "", _FAILS)
-        elif words.any_of(texts, _FILTERS):
+        elif words.any_of(texts, FILTERS):
             is_first_of_pipe = number == 0 and step.after in scanner.PIPES
             why = of_pipe(reading.script.text) if is_first_of_pipe else OF_LOG
             body.say(line, text, Outcome.CHANGED, "", why)

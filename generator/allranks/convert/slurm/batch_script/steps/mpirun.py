@@ -98,6 +98,8 @@ def without_hosts(texts: Sequence[str]) -> tuple[list[str], list[str], str]:
             remaining += chart_hosts  # mpirun finds them by itself
         (host_words if name in _HOSTS else remaining).extend(own)
         at += count
+    if chart_hosts and not host_words:
+        remaining[1:1] = chart_hosts  # it starts its ranks in its own pod else
     rest = list(texts[at:])
     return [*remaining, *rest], host_words, _behind_unknown(rest)
 
