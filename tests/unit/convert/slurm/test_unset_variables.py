@@ -433,3 +433,39 @@ def test_a_variable_of_one_name_follows_from_the_option(name: str, option: str) 
     verdicts = job.convert("\n".join(rows).encode(), "job.sbatch").verdicts
     [why] = [own.why for own in verdicts if own.path == f"$SLURM_JOB_{name}"]
     assert why == "it follows from what the script asks for"
+
+
+def test_a_text_that_a_line_before_replaces_is_of_nobody_who_submits() -> None:
+    """The line sets it anew each time; in a branch it may leave what was there."""
+    for start, is_noted in (("A=$(cat f)", False), ("if true; then\n  A=1\nfi", True)):
+        rows = (start, "A=${A:-aip}", "python a.py $A")
+        notes = job.convert("\n".join(("#!/bin/bash", *rows, "")).encode(), "a.sh").notes
+        assert is_noted == any("a text of its own for A" in note for note in notes)
+
+
+def test_a_part_of_the_command_that_another_part_is_made_of_is_no_loss() -> None:
+    """Its text stands in the command, and the line that is left only prints it."""
+    conversion = job.convert(
+        b"#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=4 --ntasks-per-node=1\n"
+        b"HOST=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\n"
+        b'export L="accelerate launch --main_process_ip $HOST --machine_rank \\$SLURM_PROCID '
+        b'--num_machines $SLURM_NNODES --num_processes 8"\n'
+        b'export CMD="$L train.py"\necho "Running $CMD"\nsrun bash -c "$CMD"\n',
+        "a.sh",
+    )
+    assert "$L" not in {verdict.path for verdict in conversion.verdicts}
+    assert any("is a part of the command" in verdict.why for verdict in conversion.verdicts)
+
+
+def test_the_jobs_own_output_by_a_glob_is_the_runs_log() -> None:
+    """No file has it in a pod, so that no run before can have left it in a volume."""
+    conversion = job.convert(
+        b"#!/bin/bash\n#SBATCH -o ./logs/%j_%x.out\npython a.py\n"
+        b'tail "$(ls -t ./logs/${SLURM_JOB_ID}_* | head -1)" | grep -q Timeout\n'
+        b"cp ckpt/${SLURM_JOB_ID}_* last\n",
+        "a.sh",
+    )
+    lost = {verdict.path: verdict.why for verdict in conversion.lost}
+    assert "is the run's log" in lost["./logs/${SLURM_JOB_ID}_*"]
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert "as ckpt/${SLURM_JOB_ID}_*" in whys["$SLURM_JOB_ID"]

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
+from allranks.convert.slurm.batch_script.pods import output_files
 from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -54,8 +55,10 @@ def say(script: Script) -> list[Verdict]:
     """
     is_for_both = re.search(r"SLURM_JOB_?ID\b", script.text) is not None
     has_array = not is_for_both or any(own.name == "array" for own in script.settings)
+    own_output = output_files.pattern(script)
     for command in script.commands:
-        for text in _texts(command):
+        for typed in _texts(command):
+            text = own_output.sub("", typed)
             match = _NAME.search(text)
             if not has_array and match is not None and "SLURM_ARRAY_" in match[0]:
                 continue  # a branch of a job of another kind

@@ -11,6 +11,8 @@ from allranks.convert.slurm.batch_script.text import words
 from allranks.convert.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from allranks.convert.programs.scanner import Command
     from allranks.convert.slurm.batch_script.text.script import Script
 
@@ -30,10 +32,7 @@ def say(script: Script) -> list[Verdict]:
     Args:
         script: the script.
     """
-    named = [setting.value for setting in script.settings if setting.name in ("output", "error")]
-    job_name = next((own.value for own in script.settings if own.name == "job-name"), "")
-    patterns = [_pattern_of(text, job_name) for text in (*named, "slurm-%j.out", "slurm-%A_%a.out")]
-    file = re.compile("|".join(filter(None, patterns)))
+    named, file = _named(script), pattern(script)
     paths = {text for text in named if "%" not in text and not text.startswith("/dev/")}
     verdicts = []
     for command in script.commands:
@@ -47,6 +46,23 @@ def say(script: Script) -> list[Verdict]:
             outcome = Outcome.CHANGED if is_link else Outcome.NOT_CARRIED
             verdicts.append(Verdict(name, outcome, "", _OUTPUT_IS_LOG, command.line))
     return verdicts
+
+
+def pattern(script: Script) -> re.Pattern[str]:
+    """What finds a name of the output's file that has the job's number, or a ``*`` for its rest.
+
+    Args:
+        script: the script.
+    """
+    job_name = next((own.value for own in script.settings if own.name == "job-name"), "")
+    files = (*_named(script), "slurm-%j.out", "slurm-%A_%a.out")
+    patterns = [form for file in files for form in _patterns_of(file, job_name)]
+    return re.compile("|".join(patterns))
+
+
+def _named(script: Script) -> list[str]:
+    """The files that the directives name for the job's output."""
+    return [setting.value for setting in script.settings if setting.name in ("output", "error")]
 
 
 def _name_in(command: Command, file: re.Pattern[str], paths: set[str]) -> str:
@@ -71,16 +87,22 @@ def _name_in(command: Command, file: re.Pattern[str], paths: set[str]) -> str:
     return whole[0] if whole is not None else ""
 
 
-def _pattern_of(file: str, job_name: str) -> str:
+def _patterns_of(file: str, job_name: str) -> Iterator[str]:
     """What finds a file of output in a script, where Slurm's variables stand for ``%j``.
 
-    "" for a file whose name has no number of the job, which may be any other.
+    None for a file whose name has no number of the job, which may be any other.
     """
-    own = [part for part in re.split(r"(%[0-9]*[jJAaxNu])", file.rpartition("/")[2]) if part]
-    if not {part[-1] for part in own if part[0] == "%"} & {*"jJAa"}:
-        return ""
+    folder, _, name = file.rpartition("/")
+    own = [part for part in re.split(r"(%[0-9]*[jJAaxNu])", name) if part]
+    ends = [at for at, part in enumerate(own, 1) if part[0] == "%" and part[-1] in "jJAa"]
+    if not ends:
+        return
     of_slurm = r"\$\{?SLURM_\w+\}?"
     texts = {"%x": rf"(?:{of_slurm}|{re.escape(job_name)})"} if job_name else {}
-    return r"(?<![\w.-])" + "".join(
-        texts.get(part, of_slurm) if part[0] == "%" else re.escape(part) for part in own
-    )
+    forms = [texts.get(part, of_slurm) if part[0] == "%" else re.escape(part) for part in own]
+    yield r"(?<![\w.-])" + "".join(forms)
+    start = "".join(forms[: ends[0]])
+    if ends[0] == 1:  # a name that begins with the number may be any in another folder
+        start = f"{re.escape(folder.removeprefix('./'))}/{start}" if folder else ""
+    if start:
+        yield rf"(?<![\w.-])(?:\./)?{start}[\w.-]*[*?][\w.*?-]*"

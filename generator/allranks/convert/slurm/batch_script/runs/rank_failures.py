@@ -47,6 +47,8 @@ def edit(
         step: the step's command.
         program: what each rank runs in its place.
     """
+    if step.in_loop:  # over the nodes, each of which is a pod
+        return step.start, step.end, program
     text = reading.script.text
     commands = [other for other in statement.commands if other.start >= step.start]
     last = _end_of_pipe(reading, commands)
@@ -59,7 +61,7 @@ def edit(
     if (is_condition or last.after == "||") and not _FAILS.search(rest):
         own = text[step.start : step.end]
         reading.body.say(step.line, own, Outcome.NOT_CARRIED, "command", _GOES_ON)
-    if not behind or is_joined or is_condition or step.in_loop or passes_on:
+    if not behind or is_joined or is_condition or passes_on:
         return step.start, last.end, program
     line, words_behind = behind[0].line, text[behind[0].start : behind[0].end]
     reading.body.say(line, f"; {words_behind}", Outcome.CHANGED, "", _WHERE_IT_SUCCEEDS)

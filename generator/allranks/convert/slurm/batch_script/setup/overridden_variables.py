@@ -94,7 +94,10 @@ def note(reading: ScriptReading) -> None:
 
 def _own(reading: ScriptReading, code: str) -> Iterator[str]:
     """The variables that keep what they have, and those that no line of the script sets."""
-    yield from (match["name"] or match["kept"] for match in _OWN_TEXT.finditer(code))
+    for match in _OWN_TEXT.finditer(code):
+        name = match["name"] or match["kept"]
+        if not _is_set_by_line(name, code[: match.start()]):
+            yield name
     is_set = reading.variables.set_names | {*words.ALWAYS}
     for match in _TEXT_OF_OTHER.finditer(code):
         name = match["empty"] or match["name"]
@@ -106,6 +109,12 @@ def _own(reading: ScriptReading, code: str) -> Iterator[str]:
         keeps_own = re.search(rf"\$\{{{name}:?=", code) is not None
         if all(values) and (values or keeps_own or name not in is_set):
             yield name
+
+
+def _is_set_by_line(name: str, before: str) -> bool:
+    """Whether a line before, which is in no branch, sets a variable to a text of its own."""
+    own = rf"^(?:export[ \t]+)?{name}=(?![\"']?\$\{{{name}\b)"
+    return re.search(own, before, re.MULTILINE) is not None
 
 
 def _is_first_set(name: str, before: str) -> bool:

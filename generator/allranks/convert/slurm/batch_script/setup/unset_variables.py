@@ -187,11 +187,28 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
             reason = "" if is_read else unread
             reason = _WITHOUT if name in optional else reason
             if name in reading.variables.set_names:
-                if reason or f"${name}" in spoken:
+                if reason or f"${name}" in spoken or _is_in_command_alone(reading, name):
                     continue
                 body.say(line, f"${name}", Outcome.NOT_CARRIED, f"env.{name}", _WITHOUT_LINE)
             else:
                 _say_variable(script, body, name, line, reason)
+
+
+def _is_in_command_alone(reading: ScriptReading, name: str) -> bool:
+    """Whether only parts of the command are made of a variable, whose text stands in it."""
+    parts = reading.variables.expanded_names
+    readers = [
+        statement
+        for number, statement in enumerate(reading.script.statements)
+        if number != reading.main_step.statement
+        and name in dict(words.variables(reading.script.slice(statement)))
+    ]
+    sets = [
+        {own for own, _ in pairs} if (pairs := shell_text.assigned_by(command)) else set()
+        for statement in readers
+        for command in statement.commands
+    ]
+    return name in parts and bool(sets) and all(own and own <= parts for own in sets)
 
 
 def of_tmp(code: str) -> str:
