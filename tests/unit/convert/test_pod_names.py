@@ -273,3 +273,30 @@ spec:
         assert "its pods reach each other by their names" in refusal(text).message
     else:
         assert text_as_jobs(text).conversions
+
+
+@pytest.mark.parametrize("has_service", [True, False])
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_a_service_that_the_command_names_is_said_once(kind: str, *, has_service: bool) -> None:
+    """In a release of its name it is there; of a Service of the input that is said beside it."""
+    pods = (
+        "{parallelism: 2, completions: 2, completionMode: Indexed, template: {spec: {subdomain: s, "
+        "restartPolicy: Never, containers: [{name: a, image: 'a/b:1', command: [bash, -c, 'getent "
+        "hosts s.ml.svc; torchrun --nnodes=2 --master_addr=$H a.py']}]}}}"
+    )
+    service = (
+        "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: "
+        "{clusterIP: None, selector: {job-name: a}}\n"
+    )
+    if kind == "Job":
+        text = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {pods}\n"
+    else:
+        text = (
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: s}\nspec: "
+            f"{{replicatedJobs: [{{name: node, template: {{spec: {pods}}}}}]}}\n"
+        )
+    result = text_as_jobs(text + (service if has_service and kind == "Job" else ""))
+    words = [*result.conversions[0].notes, *map(str, result.beside)]
+    assert 1 == len(
+        [line for line in words if "the name s" in line or "call the release s" in line]
+    ), words

@@ -24,7 +24,7 @@ _JOB_NAME = re.compile(r"^metadata\.labels\['(?:batch\.kubernetes\.io/)?job-name
 _OF_JOBSET = re.compile(
     r"^metadata\.(?:labels|annotations)\['jobset\.sigs\.k8s\.io/(?:jobset-name|replicatedjob-name)'\]$"
 )
-_OTHER_NAMES = (
+OTHER_NAMES = (
     "it names pods of the old controller, and they have other names here: read what the chart "
     "tells them (MASTER_ADDR under torchrun, /etc/mpi/hostfile for mpirun), or the names that "
     "`allranks render` shows"
@@ -57,7 +57,7 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
     exports: dict[str, str] = {}
     other_ranks.refuse(fields, sets)
     is_torchrun = fields.values.get("workload") == "torchrun"
-    is_put = is_torchrun and _put_address(fields, first)
+    is_put = is_torchrun and put_address(fields, first)
     for podset in sets:
         here: FieldPath = (*podset.path, "spec", "containers", podset.index)
         for index, entry in fields.items(*here, "env"):
@@ -86,6 +86,21 @@ def put_right(fields: Fields, sets: Sequence[PodSet], names: Sequence[str], firs
         fields.values["command"] = roles.wrapped(fields.values["command"], text)
 
 
+def note_service(fields: Fields, service: str) -> None:
+    """Say that a program asks for the Service of the old controller's pods by its name.
+
+    Args:
+        fields: the object, converted.
+        service: the Service; "" for none.
+    """
+    name = rf"(?<![\w./-]){re.escape(service)}\.(?:[\w-]+\.svc\b|svc\b)"
+    if service and any(re.search(name, shell_comments.without(text)) for text in texts(fields)):
+        fields.note(
+            f"the command names the Service {service}, and here it is called after the release: "
+            f"give the release the name {service}"
+        )
+
+
 def _put_words(fields: Fields, podset: PodSet, names: Sequence[str], *, is_put: bool) -> None:
     """Say of a container's words that they name pods of the old controller, or make their names.
 
@@ -111,7 +126,7 @@ def _put_words(fields: Fields, podset: PodSet, names: Sequence[str], *, is_put: 
             has_old_name = is_old(word)
             if has_old_name or _makes_first_name(word, subdomain):
                 _check_trials(fields, podset, path)
-            if has_old_name and any(map(is_old, _own_texts(fields))):
+            if has_old_name and any(map(is_old, texts(fields))):
                 fields.leave(path, _why(fields))
             elif is_put and has_old_name:
                 fields.change(path, "MASTER_ADDR is rank 0's pod", "command")
@@ -122,15 +137,15 @@ def _put_words(fields: Fields, podset: PodSet, names: Sequence[str], *, is_put: 
 def _is_of_mpi(fields: Fields) -> bool:
     """Whether ranks are started over ssh, by a script that makes names of its own host's."""
     is_mpi = fields.values.get("workload") == "mpi"
-    return is_mpi and any(map(_makes_names_of_host, _own_texts(fields)))
+    return is_mpi and any(map(_makes_names_of_host, texts(fields)))
 
 
 def _why(fields: Fields) -> str:
     """Why a name of an old pod is of no use."""
-    return _TRIALS if fields.values.get("workload") == "sweep" else _OTHER_NAMES
+    return _TRIALS if fields.values.get("workload") == "sweep" else OTHER_NAMES
 
 
-def _own_texts(fields: Fields) -> Iterator[str]:
+def texts(fields: Fields) -> Iterator[str]:
     """What the container that trains runs."""
     for key in ("command", "args", "setup"):
         yield from trials.texts(fields.values.get(key))
@@ -186,10 +201,14 @@ def _check_trials(fields: Fields, podset: PodSet, path: FieldPath) -> None:
         )
 
 
-def _put_address(fields: Fields, first: str) -> bool:
+def put_address(fields: Fields, first: str) -> bool:
     """Put MASTER_ADDR in the place of rank 0's pod, where a shell runs it; whether there was any.
 
     What stands between single quotes, or goes on in a way that is not known, stays as it is.
+
+    Args:
+        fields: the object, converted.
+        first: the name of that pod.
     """
     words = fields.values.get("command")
     if not isinstance(words, list) or not first:
@@ -270,8 +289,15 @@ def _is_pod(text: str, names: Sequence[str]) -> bool:
 
 
 def _names_pods(text: str, names: Sequence[str]) -> bool:
-    """Whether a text names pods of the old controller; three numbers behind a name are a date."""
-    patterns = (
-        rf"(?<![\w-]){re.escape(name)}-(?:\d+(?!\w|-\d+-\d)|$|\$|[\"'{{])" for name in names if name
-    )
-    return any(re.search(pattern, text) for pattern in patterns)
+    """Whether a text names pods of the old controller."""
+    return any(names) and pattern(names).search(text) is not None
+
+
+def pattern(names: Sequence[str]) -> re.Pattern[str]:
+    """What finds pods of the old controller; three numbers behind a name are a date.
+
+    Args:
+        names: the names of pods before their indices; "" stands for none.
+    """
+    own = "|".join(re.escape(name) for name in names if name)
+    return re.compile(rf"(?<![\w-])(?:{own})-(?:\d+(?!\w|-\d+-\d)|$|\$|[\"'{{])")

@@ -111,6 +111,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         end_of_run.note(fields, end_of_run.OF_JOB)
     name = fields.text("metadata", "name")
     pod_names.put_right(fields, [podset], [name], f"{name}-0")
+    service = fields.text(*podset.path, "spec", "subdomain")
+    if context.find("Service", service) is None:  # else it is said of that
+        pod_names.note_service(fields, service)
     return finish.conversion(fields, queue=queue)
 
 

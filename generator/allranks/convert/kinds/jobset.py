@@ -129,6 +129,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     pod_names.put_right(
         fields, sets, [f"{name}-{podset.name}" for podset in sets], f"{name}-{sets[0].name}-0-0"
     )
+    pod_names.note_service(fields, fields.text("spec", "network", "subdomain") or name)
     return finish.conversion(fields, queue=queue)
 
 

@@ -78,4 +78,6 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         fields.beside.append(Beside("Service", service, False, why))
     name = fields.text("metadata", "name")
     pod_names.put_right(fields, [podset], [name], f"{name}-0")
+    if context.find("Service", service) is None:  # else it is said of that
+        pod_names.note_service(fields, service)
     return finish.conversion(fields, queue=queue)

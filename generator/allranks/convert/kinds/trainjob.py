@@ -15,7 +15,13 @@ from allranks.convert.chart_values import finish
 from allranks.convert.inputs import api_server, misspelt_keys
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
-from allranks.convert.kinds import ranked, runtime_fields, runtimes, trainjob_patches
+from allranks.convert.kinds import (
+    ranked,
+    runtime_fields,
+    runtimes,
+    trainjob_names,
+    trainjob_patches,
+)
 from allranks.convert.pods import pod_values, podsets
 from allranks.convert.programs import commands
 from allranks.convert.verdicts import (
@@ -206,6 +212,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         _of_plain(target, inner, runtime)
     _metadata(fields)
     own = runtime.fields
+    _names(fields, runtime)
     runtime_fields.put_gang(fields, own, runtime.title)
     runtime_fields.put_job_set(fields, own, runtime.title, runtime.main)
     runtime_fields.take_over(own, target, inner)
@@ -214,6 +221,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if why := runtime_fields.losses(own, runtime.title):
         fields.leave(("spec", "runtimeRef", "name"), why)
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _names(fields: Fields, runtime: _Runtime) -> None:
+    """Say what the program is told of the TrainJob's pods and their Service."""
+    jobs = [str(job.get("name") or "") for job in runtime.jobs]
+    subdomain = k8s.text(runtime.spec, "template", "spec", "network", "subdomain")
+    trainjob_names.put_right(fields, jobs, jobs[runtime.main[-1]] if jobs else "", subdomain)
 
 
 def _of_workers(fields: Fields, exports: str) -> str:
