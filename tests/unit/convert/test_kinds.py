@@ -658,6 +658,8 @@ def test_versions_of_v2_reach_their_workers_by_ssh(version: str) -> None:
     ).conversions[0]
     assert "transport" not in conversion.values["mpi"]
     assert "Intel" == conversion.values["mpi"]["implementation"]
+    reasons = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert reasons["spec.mpiImplementation"].startswith("the operator takes it as Intel alone")
 
 
 WAYS = [

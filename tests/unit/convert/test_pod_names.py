@@ -285,14 +285,17 @@ def test_a_service_that_the_command_names_is_said_once(kind: str, *, has_service
         "hosts s.ml.svc; torchrun --nnodes=2 --master_addr=$H a.py']}]}}}"
     )
     service = (
-        "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: "
+        "---\napiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ml}\nspec: "
         "{clusterIP: None, selector: {job-name: a}}\n"
     )
     if kind == "Job":
-        text = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {pods}\n"
+        text = (
+            f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a, namespace: ml}}\nspec: {pods}\n"
+        )
     else:
         text = (
-            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: s}\nspec: "
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n"
+            "metadata: {name: s, namespace: ml}\nspec: "
             f"{{replicatedJobs: [{{name: node, template: {{spec: {pods}}}}}]}}\n"
         )
     result = text_as_jobs(text + (service if has_service and kind == "Job" else ""))

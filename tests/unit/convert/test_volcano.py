@@ -147,6 +147,24 @@ def test_a_launcher_s_own_list_of_hosts_is_the_chart_s() -> None:
     assert set() == lost(conversion)
 
 
+@pytest.mark.parametrize(
+    ("script", "slots"),
+    [
+        ("SLOTS=16; NP=32; mpiexec -np $NP -npernode $SLOTS", 16),
+        ("NP=7; mpiexec -np ${NP}", 4),
+        ("mpiexec -np $NP", None),
+    ],
+)
+def test_a_host_has_the_slots_that_variables_count(script: str, slots: int | None) -> None:
+    """A list of bare hosts says none; what nobody knows is said."""
+    command = f"/usr/sbin/sshd; {script} -hostfile /etc/volcano/w.host ./a"
+    text = WITH_LAUNCHER.replace('[mpirun, -np, "2", ./a]', f'[sh, -c, "{command}"]')
+    conversion = text_as_jobs(text).conversions[0]
+    assert slots == conversion.values["mpi"].get("slotsPerWorker")
+    is_noted = any("how many ranks -np $NP starts is not known" in n for n in conversion.notes)
+    assert is_noted == (slots is None)
+
+
 def test_a_list_of_hosts_that_a_program_reads_is_said() -> None:
     """The plugin mpi told its master MPI_HOST, which mpirun alone needs no more."""
     text = """\

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.pods import pod_values
-from allranks.convert.programs import mpi_workers, shell
+from allranks.convert.programs import mpi_workers, references, shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,15 +94,29 @@ def _put_slots(target: Rewrite, launcher: PodSet, words: Sequence[str], hosts: i
     if len(listed) == 1:
         target.put(("spec", "slotsPerWorker"), listed.pop())
         return
-    count = _COUNT.search("\n".join(words))
-    if count is not None and hosts and not any(map(pod_values.is_gpu, launcher.resources())):
-        target.put(("spec", "slotsPerWorker"), -(-int(count[1]) // hosts))
+    if not hosts or any(map(pod_values.is_gpu, launcher.resources())):
+        return
+    text = "\n".join(words)
+    variables = {**launcher.env, **dict(_ASSIGNED.findall(text))}
+    per_host, count = _PER_HOST.search(text), _COUNT.search(text)
+    slots = references.number(per_host[1], variables) if per_host is not None else None
+    total = references.number(count[1], variables) if count is not None else None
+    if slots or total:
+        target.put(("spec", "slotsPerWorker"), slots or -(-(total or 1) // hosts))
+    elif count is not None and not _OF_VOLCANO.search(count[1]):  # a rank of each host
+        target.fields.note(
+            f"how many ranks {count[0].strip()} starts is not known here, and a host has a slot "
+            "for one: mpi.slotsPerWorker says how many"
+        )
 
 
 # The slots of a host in a list that a script writes: `echo $HOST slots=8 >> hosts`.
 _LISTED = re.compile(r"\bslots=([0-9]{1,3})\b")
-# How many ranks mpirun starts.
-_COUNT = re.compile(r"(?:^|\s)--?(?:np|n)[= ]+([0-9]+)(?=\s|$)")
+# How many ranks mpirun starts, and how many of them on a host: a number, or a variable.
+_NUMBER = r"([0-9]+|\"?\$[{(]?[A-Za-z_]\w*[)}]?\"?)(?=[\s;]|$)"
+_COUNT = re.compile(rf"(?:^|\s)--?(?:np|n)[= ]+{_NUMBER}")
+_PER_HOST = re.compile(rf"(?:^|\s)--?(?:npernode|ppn|perhost)[= ]+{_NUMBER}")
+_ASSIGNED = re.compile(r"(?:^|[\s;])([A-Za-z_]\w*)=([0-9]+)(?=[\s;]|$)")
 
 
 def without_pods(words: Sequence[str], stem: str) -> list[str]:

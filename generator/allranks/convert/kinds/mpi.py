@@ -477,7 +477,11 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         )
     implementation = _IMPLEMENTATIONS.get(fields.text("spec", "mpiImplementation").lower())
     if implementation:
-        fields.carry(("spec", "mpiImplementation"), ("mpi", "implementation"), implementation)
+        path: FieldPath = ("spec", "mpiImplementation")
+        fields.carry(path, ("mpi", "implementation"), implementation)
+        if fields.text(*path) != implementation:
+            why = f"the operator takes it as {implementation} alone, and refuses this word"
+            fields.change(path, why, "mpi.implementation")
     for key in ("suspend",):
         if isinstance(fields.get("spec", key), bool):
             fields.carry(("spec", key), ("runPolicy", key))

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 # Source: pkg/apis/controller/experiments/v1beta1/experiment_types.go; its webhook refuses others.
 _TYPES = ("double", "int", "discrete", "categorical")
-_NO_STEP = "Katib's search did not read it, and took any number between the ends"
+_NO_STEP = (
+    "Katib's search did not read it, and took any number between the ends, and here it is kept: "
+    "leave it out for any number"
+)
 _BY_MAGNITUDE = (
     "Katib up to 0.18 drew numbers of this search by orders of magnitude: write logUniform, for "
     "uniform or range, where that is meant"

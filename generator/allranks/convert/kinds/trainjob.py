@@ -227,7 +227,7 @@ def _names(fields: Fields, runtime: _Runtime) -> None:
     """Say what the program is told of the TrainJob's pods and their Service."""
     jobs = [str(job.get("name") or "") for job in runtime.jobs]
     subdomain = k8s.text(runtime.spec, "template", "spec", "network", "subdomain")
-    trainjob_names.put_right(fields, jobs, jobs[runtime.main[-1]] if jobs else "", subdomain)
+    trainjob_names.put_right(fields, jobs, jobs[int(runtime.main[-1])] if jobs else "", subdomain)
 
 
 def _of_workers(fields: Fields, exports: str) -> str:
