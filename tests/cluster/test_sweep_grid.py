@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.kube.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 LR: dict[str, Any] = {"values": ["0.1", "0.01", "0.001"], "arg": "--lr"}
 

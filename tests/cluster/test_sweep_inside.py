@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .conftest import MakeNodes
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 _PROGRAM = Path(sysconfig.get_path("scripts")) / names.CLI
 _FORBIDDEN = 403

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import metrics
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 TRAIN = Path(__file__).parents[2] / "examples/sweep-digits/train.py"
 

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import CommandLine, metrics
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 GRID = Path(__file__).parents[2] / "examples/sweep-mnist-grid/values.yaml"
 

@@ -20,7 +20,7 @@ from .conftest import CommandLine, port_base, status_of_failed_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 
 def test_gangs(tmp_path: Path) -> None:

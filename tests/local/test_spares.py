@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.local,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 
 # Goes on from its checkpoint, and ends once a pod of another index trains and all know of it.

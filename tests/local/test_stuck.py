@@ -16,7 +16,7 @@ from .conftest import Machine, first_process, two_nodes_with_spares, until
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Rank 1 leaves a process behind that has its connections open: rank 0 waits without an end, in C,
 # where its handler for SIGTERM cannot run. The training ends once a spare trains.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .conftest import CommandLine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _COLLECTOR = hanging.HOOK.with_name("why.py")
 

@@ -94,7 +94,7 @@ def test_a_port_that_is_taken_is_named(stage: Stage) -> None:
     until(stage.status, "the master")
     first = stage.master
     second = stage.start_master()
-    assert 1 == second.wait(timeout=60)
+    assert 1 == second.wait(timeout=240)
     assert "cannot listen on port" in (stage.folder / "master.2.log").read_text()
     assert first is not None
     assert 128 + signal.SIGTERM == terminate(first)

@@ -244,7 +244,7 @@ def test_a_command_that_cannot_be_started_fails_the_job_at_once(
     job.relaunch = False
     until(job.ended_well, "the end of the job", PATIENCE)
     worker = "demo-edljob-worker-0"
-    assert code == job.running[worker].wait(timeout=60)
+    assert code == job.running[worker].wait(timeout=240)
     assert 1 == job.reasons().count("Generation")
     reason = f"the job has failed: {worker}: {reason_of_end}"
     assert reason == (job.folder / "reason").read_text()

@@ -288,10 +288,10 @@ def test_words_that_no_daemon_passes_on(tmp_path: Path, shell: list[str], aborts
         assert rank.stdout is not None
         assert b"up\n" == rank.stdout.readline()
         os.killpg(rank.pid, signal.SIGKILL)
-        assert (b"", words.encode()) == rank.communicate(timeout=60)
+        assert (b"", words.encode()) == rank.communicate(timeout=240)
         pipe.write_text("over\n")
         lines = "".join(f"allranks-left: {line}\n" for line in words.splitlines())
-        assert (lines if aborts else "", None) == relay.communicate(timeout=60)
+        assert (lines if aborts else "", None) == relay.communicate(timeout=240)
     assert [pipe.name] == [path.name for path in tmp_path.iterdir() if path.name != "ends"]
 
 
@@ -307,7 +307,7 @@ def test_the_stderr_of_a_rank_is_passed_on_as_it_comes(tmp_path: Path, shell: li
         assert (b"", b"\r100 %") == rank.communicate(b"\n", timeout=60)
         assert 3 == rank.returncode
         pipe.write_text("over\n")
-        assert ("allranks-end: - 3 3 alone\n", None) == relay.communicate(timeout=60)
+        assert ("allranks-end: - 3 3 alone\n", None) == relay.communicate(timeout=240)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from .pods import REPO
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 _RSH = REPO / "charts" / "mpi" / "files" / "rsh.sh"
 _SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
@@ -71,6 +71,6 @@ def test_a_signal_that_comes_as_the_connection_begins(
 
     held.hold(is_connection, signalled)
     try:
-        assert (7, True) == (process.wait(timeout=30), (tmp_path / "told").exists())
+        assert (7, True) == (process.wait(timeout=240), (tmp_path / "told").exists())
     finally:
         process.kill()

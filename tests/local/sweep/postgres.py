@@ -84,7 +84,7 @@ class Server:
         """Let go of all connections, and end."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
-            self._process.wait(timeout=60)
+            self._process.wait(timeout=240)
             self._process = None
 
     def remove(self) -> None:

@@ -251,7 +251,7 @@ def test_an_interrupt_ends_it_in_order(laptop: Laptop) -> None:
     """
     runner = held_runner(laptop)
     os.killpg(runner.pid, signal.SIGINT)
-    out, err = runner.communicate(timeout=60)
+    out, err = runner.communicate(timeout=240)
     assert 130 == runner.returncode, out + err
     assert {"cancelled"} == set(laptop.json("status", "s")["counts"])
     assert [] == laptop.runs
@@ -265,7 +265,7 @@ def test_sigterm_ends_it_in_order(laptop: Laptop) -> None:
     """As Ctrl-C does; the exit code is that of SIGTERM, and the message names it."""
     runner = held_runner(laptop)
     runner.terminate()
-    out, err = runner.communicate(timeout=60)
+    out, err = runner.communicate(timeout=240)
     assert 143 == runner.returncode, out + err
     note = "interrupted by SIGTERM: ending its trials; another SIGTERM leaves at once"
     assert f"note: {note}" in err.splitlines()
@@ -278,7 +278,7 @@ def test_stop_and_delete_from_another_process(laptop: Laptop) -> None:
     assert "s  Running" in laptop("status", "s").stdout
     assert 2 == laptop("resume", "s", code=2).returncode
     assert "s  Stopped" in laptop("stop", "s").stdout
-    runner.communicate(timeout=60)
+    runner.communicate(timeout=240)
     assert 130 == runner.returncode
     assert "deleted s" in laptop("delete", "s").stdout
     assert not list(laptop.state.glob("sweeps/*"))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .stand import Stand
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 # Tells each step, better with a higher rate; notes that it began, and that it ended.
 _STEPS = """
@@ -186,7 +186,7 @@ def test_every_kill_of_the_runner_loses_nothing(stand: Stand) -> None:
     while True:
         process = stand.process(values)
         try:
-            out, err = process.communicate(timeout=0.5 + chance.random() if kills < 8 else 60)
+            out, err = process.communicate(timeout=0.5 + chance.random() if kills < 8 else 240)
             break
         except TimeoutExpired:
             kills += 1
@@ -218,7 +218,7 @@ def test_ctrl_c_ends_the_sweep_in_order_and_resume_goes_on(stand: Stand) -> None
     process = stand.process(values)
     until(lambda: len(stand.notes("began")) == 2, "two trials")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert 0 == process.returncode, err
     assert "stopped interrupted by SIGINT" in out
     assert _nothing_is_left()
@@ -325,7 +325,7 @@ def test_another_process_stops_a_sweep(stand: Stand) -> None:
     with pytest.raises(InputError, match="another process runs this sweep"):
         runner.open_sweep(runner.locate("s"))
     assert runner.request_stop(runner.locate("s"), "enough")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert "stopped enough" in out, err
     assert _nothing_is_left()
 
