@@ -24,7 +24,7 @@ KEY_FILE = "/id_rsa"
 # The agent of mpi-operator up to v1: kubexec.sh HOST COMMAND.... Source: kubeflow/mpi-operator,
 # v1/pkg/controllers/v1/mpi_job_controller.go (newConfigMap).
 _KUBEXEC = re.compile(r"/etc/mpi/kubexec\.sh(?![\w.-])")
-_AGENT = "the chart has its own way to the workers: an agent of another name is left out"
+AGENT = "the chart has its own way to the workers: an agent of another name is left out"
 _AGENTS = ("plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent")
 _MCA = re.compile(r"--?g?mca|--?prtemca")
 _AGENT_OPTION = re.compile(
@@ -59,9 +59,9 @@ def put_right(words: tuple[str, ...], keys: str) -> Launched:
         keys: where mpi-operator mounts the job's key; "" for nowhere.
     """
     reasons: list[str] = []
-    ours = _without_agents(words)
+    ours = without_agents(words)
     if ours != words:
-        reasons.append(_AGENT)
+        reasons.append(AGENT)
     with_key = tuple(with_our_key(word, keys) for word in ours)
     if with_key != ours:
         reasons.append(f"the key of mpi-operator is {_KEY} here")
@@ -81,8 +81,12 @@ def put_right(words: tuple[str, ...], keys: str) -> Launched:
     return Launched(with_agent, tuple(reasons), problem)
 
 
-def _without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words, or a script among them, in which mpirun is told of no program that reaches hosts."""
+def without_agents(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words, or a script among them, in which mpirun is told of no program that reaches hosts.
+
+    Args:
+        words: of a command.
+    """
     remaining: list[str] = []
     for word in words:
         if len(remaining) > 1 and _MCA.fullmatch(remaining[-2]) and remaining[-1] in _AGENTS:
@@ -118,7 +122,7 @@ def leave_out(fields: Fields, pod: PodTemplate) -> None:
         name = str(entry.get("name")).partition("_MCA_")[2]
         if name not in _AGENTS:
             continue
-        fields.change((*pod.container, "env", index), _AGENT)
+        fields.change((*pod.container, "env", index), AGENT)
         for holder in (fields.values, *fields.values.get("mpi", {}).values()):
             if isinstance(holder, dict):
                 holder.get("env", {}).pop(entry["name"], None)

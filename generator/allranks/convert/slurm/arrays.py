@@ -67,8 +67,8 @@ def put_array(job: Draft, *, is_submitted: bool) -> None:
     if ranks:
         if array.parallel and not is_submitted:
             fields.note(
-                f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm starts all trials "
-                "at once"
+                f"start it with `{names.CLI} sweep run NAME -f FILE`: plain Helm, which would "
+                "start all trials at once, refuses sweep.parallel"
             )
         fields.put(("sweep", "trial", "workload"), "torchrun")
         if torchrun:

@@ -133,6 +133,12 @@ def put_limit(job: Draft) -> None:
     """Carry the time after which the script ends its step as that of the run, if it is shorter."""
     limit, to = job.body.limit, ("runPolicy", "activeDeadlineSeconds")
     if limit is None:
+        if "time" not in job.settings:
+            job.fields.note(
+                "the script asks for no time: Slurm ended it with its partition's, and a run has "
+                "no limit unless runPolicy.activeDeadlineSeconds is one",
+                is_general=True,
+            )
         return
     own = job.fields.values.get(to[0], {}).get(to[1])
     key = job.key(limit.text, limit.line)

@@ -182,3 +182,11 @@ def test_a_launcher_of_several_tasks_runs_once_on_each_node() -> None:
     conversion = _convert("srun accelerate launch a.py", tasks=2)
     [why] = [own.why for own in conversion.verdicts if own.path == "srun"]
     assert why == "accelerate starts the ranks of a node, and so runs once on each, not 2 times"
+
+
+def test_an_agent_of_mpiruns_is_the_charts() -> None:
+    """Another program has neither the port nor the keys of the pods."""
+    row = 'mpirun --mca plm_rsh_agent "ssh -q" -np 8 ./a.out'
+    conversion = job.convert(f"#!/bin/bash\n#SBATCH -N 2 -n 8\n{row}\n".encode(), "a.sh")
+    assert ["mpirun", "-np", "8", "./a.out"] == conversion.values["command"]
+    assert "mpirun --mca plm_rsh_agent" in {verdict.path for verdict in conversion.verdicts}

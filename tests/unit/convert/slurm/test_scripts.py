@@ -777,7 +777,7 @@ def test_a_report_has_first_what_is_lost_and_last_what_most_scripts_are_told() -
             "1 not carried",
             "--reservation not carried",
             "--account -> labels.account changed",
-            "plain Helm starts all trials",
+            "plain Helm, which would start all trials",
             "a run that fails does not start again",
         )
     ]
@@ -791,3 +791,11 @@ def test_an_array_that_is_submitted_is_not_said_to_be_started_by_a_sweep() -> No
     text = b"#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=2 --array=0-1%1\nsrun python a.py\n"
     notes = job.convert(text, "job.sbatch", is_submitted=True).notes
     assert not any("start it with" in note for note in notes)
+
+
+def test_a_script_without_a_time_is_said_to_have_no_limit() -> None:
+    """Slurm has its partition's for it."""
+    for option, is_noted in (("", True), ("--time=1:00:00", False)):
+        text = f"#!/bin/bash\n#SBATCH -N 2 {option}\nsrun python a.py\n"
+        notes = job.convert(text.encode(), "job.sbatch").notes
+        assert is_noted == any("asks for no time" in note for note in notes)

@@ -295,3 +295,10 @@ def test_a_pipefail_of_a_script_that_goes_on_loses_nothing() -> None:
     for rows, is_named in ((("set -o pipefail",), False), (("set -eo pipefail",), True)):
         conversion = _convert(_NODES, *rows, "srun python a.py")
         assert ("within a pipe" in _whys(conversion, 3)) is is_named
+
+
+def test_a_program_whose_output_is_a_file_is_read() -> None:
+    """``< <(python a.py)`` may give each pod another text, as ``$(python a.py)`` does."""
+    text = "#!/bin/bash\n#SBATCH -N 2\nread -r B < <(python c.py)\nsrun python a.py $B\n"
+    whys = [verdict.why for verdict in job.convert(text.encode(), "a.sh").verdicts]
+    assert "each pod runs it, and what it gives may differ between pods" in whys

@@ -503,3 +503,12 @@ def test_a_text_that_is_printed_within_another_ends_with_it() -> None:
 def test_a_home_in_single_quotes_is_a_text(row: str, paths: list[str]) -> None:
     """No shell puts a folder there, but one that reads the text again."""
     assert paths == [verdict.path for verdict in _folders(_convert("#SBATCH -n 1", row))]
+
+
+def test_files_of_the_nodes_system_that_are_copied_are_the_images_here() -> None:
+    """A pod has those of its image at these paths, or none."""
+    text = "#!/bin/bash\n#SBATCH -N 2\ncp /usr/lib64/libx.so* lib/\nsrun python a.py\n"
+    verdicts = job.convert(text.encode(), "a.sh").verdicts
+    whys = {verdict.path: verdict.why for verdict in verdicts}
+    assert whys["/usr/lib64/libx.so*"].startswith("a pod has its image's files there")
+    assert not [path for path in whys if path.startswith("/usr/lib64/") and "*" not in path]

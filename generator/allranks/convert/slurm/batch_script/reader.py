@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.pods import missing_in_pods
+from allranks.convert.slurm.batch_script.pods import missing_in_pods, node_libraries
 from allranks.convert.slurm.batch_script.runs import (
     foreign_scripts,
     one_process,
@@ -149,6 +149,7 @@ def _finish(reading: ScriptReading) -> None:
     exports.note_secrets(reading.script, body, whole)
     code = shell_text.without_printing(words.without_comments(whole))
     missing_in_pods.say(reading, code)
+    node_libraries.say(reading, code)
     body.verdicts += blank_words.say(reading.script)
     remaining_commands.say(reading)
     if "SLURM_JOB_NAME" in {name for name, _ in words.variables(code)}:

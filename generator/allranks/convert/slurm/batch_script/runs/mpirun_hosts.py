@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from allranks.convert.jobs import mpi_agents
 from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.steps import mpirun
 from allranks.convert.slurm.batch_script.text import shell_text, words
@@ -49,6 +50,10 @@ def take_out(reading: ScriptReading, texts: list[str], line: int) -> list[str]:
     if unknown_option:
         why = "it may name hosts of the old cluster: take it out"
         body.say(line, f"{program} {unknown_option}", Outcome.NOT_CARRIED, "", why)
+    with_agent = remaining
+    remaining = list(mpi_agents.without_agents(tuple(with_agent)))
+    if remaining != with_agent:
+        body.say(line, f"{program} --mca plm_rsh_agent", Outcome.CHANGED, "", mpi_agents.AGENT)
     for option, why in mpirun.files_of_hosts(remaining).items():
         body.say(line, f"{program} {option}", Outcome.NOT_CARRIED, "command", why)
     remaining, file_words = mpirun.without_rank_file(remaining)

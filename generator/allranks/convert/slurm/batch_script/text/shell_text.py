@@ -449,7 +449,7 @@ def commands_of(text: str) -> list[Command]:
 def substituted_commands(text: str) -> list[Command]:
     """The commands whose output stands in a text: ``$(date)``, `date`."""
     commands = []
-    for part in substitutions.inside(text):
+    for part in (*substitutions.inside(text), *substitutions.of_files(text)):
         commands += [*commands_of(part), *substituted_commands(part)]
     return commands
 

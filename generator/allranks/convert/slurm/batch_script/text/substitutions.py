@@ -9,6 +9,8 @@ import re
 
 from allranks.convert.programs import scanner
 
+# A file that a command's output is, or its input: `<(sort a)`.
+_OF_FILE = re.compile(r"(?<![<>\w])[<>]\((?!\()")
 # `$((` begins a sum, in which commands may stand.
 _SIGN = re.compile(r"\$\((?!\()|`")
 
@@ -35,6 +37,16 @@ def inside(text: str) -> list[str]:
         part[2:-1] if part.startswith("$") else re.sub(r"\\([`\\$])", r"\1", part[1:-1])
         for part in texts(text)
     ]
+
+
+def of_files(text: str) -> list[str]:
+    """What a shell runs in place of each file of a text: ``date`` of ``< <(date)``."""
+    parts = []
+    for sign in _OF_FILE.finditer(text):
+        own = f"${text[sign.start() + 1 :]}"
+        end = scanner.end_of_substitution(own, 0)
+        parts += [own[2 : end - 1]] if end > len("$(") else []
+    return parts
 
 
 def without(text: str, piece: str = "") -> str:
