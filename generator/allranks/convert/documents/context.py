@@ -49,13 +49,17 @@ class Context:
             namespace: their namespace; "" for that of the object that is converted.
         """
         home = namespace or self.home
-        own = [item for item in self.documents if namespaces.match(home, namespaces.of(item.data))]
-        for documents in (own, self.runtimes):
-            of_kinds = {
-                id(item.data): item
-                for item in documents
-                if item.kind in kinds and group in (None, item.group)
-            }
+
+        def is_meant(item: Document) -> bool:
+            return item.kind in kinds and group in (None, item.group)
+
+        own = [
+            item
+            for item in filter(is_meant, self.documents)
+            if namespaces.match(home, namespaces.of(item.data))
+        ]
+        for documents in (own, filter(is_meant, self.runtimes)):
+            of_kinds = {id(item.data): item for item in documents}
             manifests = [item.data for item in of_kinds.values()]
             for manifest in namespaces.nearest_first(manifests, home or self.namespace):
                 yield of_kinds[id(manifest)]

@@ -41,6 +41,8 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
     job = k8s.text(source, "metadata", "name")
     if not job or k8s.text(source, "apiVersion").partition("/")[0] not in _GROUPS:
         return conversion
+    if not any(f"{job}-" in text for _, _, text in _all_texts(source)):
+        return conversion
     pod = rf"(?<![\w/.-]){re.escape(job)}-{ROLES}-[\d$({{]"
     # The workers of an MPI job have these names in a release of its name.
     same = re.compile(rf"(?<![\w/.-]){re.escape(job)}-worker-\d+\.{re.escape(job)}(?![\w-])")
@@ -48,12 +50,7 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
     verdicts, notes = list(conversion.verdicts), list(conversion.notes)
     helpers = _helpers(conversion.values)
     has_roles = conversion.values.get("workload") == "elastic"
-    texts = (
-        (k8s.text(container, "name"), *own)
-        for here, _, container in containers.of(source)
-        for own in _texts(container, here)
-    )
-    for name, path, text in texts:
+    for name, path, text in _all_texts(source):
         is_helper = name in helpers
         if not re.search(pod, text) or not (is_helper or has_roles):
             continue
@@ -67,6 +64,13 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
             for verdict in verdicts
         ]
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
+
+
+def _all_texts(source: Mapping[str, Any]) -> Iterator[tuple[str, FieldPath, str]]:
+    """What each container of an object runs and is told, with its name and the field."""
+    for here, _, container in containers.of(source):
+        for path, text in _texts(container, here):
+            yield k8s.text(container, "name"), path, text
 
 
 def _helpers(values: Mapping[str, Any]) -> set[str]:

@@ -6,6 +6,7 @@ begins and ends, whether it stands at the top level, and its words.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -83,11 +84,18 @@ def parse(text: str) -> list[ShellCommand] | None:
     Returns:
         None where the text is not understood: an open quote, a bracket that is never closed.
     """
+    commands = _parsed(text)
+    return None if commands is None else list(commands)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> tuple[ShellCommand, ...] | None:
+    """What `parse` gives: a dozen questions are asked of the same script."""
     try:
         statements = scanner.parse(text)
     except scanner.ScriptError:
         return None
-    return [_command(command) for statement in statements for command in statement.commands]
+    return tuple(_command(command) for statement in statements for command in statement.commands)
 
 
 def _command(command: scanner.Command) -> ShellCommand:
