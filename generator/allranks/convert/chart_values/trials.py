@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 SWEEP = "sweep"
 TRIAL = "trial"
 # What is said of a pod that is a job by itself, and what of one that is a trial already.
-ALONE = "its ranks, where it has any, are in its one pod: it is a sweep of one trial, as it was"
+ALONE = (
+    "its ranks, where it has any, are in its one pod: it is a sweep of one trial, which runs the "
+    "program as it is; for a run whose launcher starts the ranks write `workload: torchrun` and "
+    "`nodes: 1`"
+)
 ALONE_WITH_MPIRUN = (
     "its mpirun starts its ranks in the pod itself, so it is a sweep of one trial: one pod, as it "
     "was"

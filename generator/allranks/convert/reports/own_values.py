@@ -35,7 +35,7 @@ _REASONS: dict[FieldPath, tuple[Any, str]] = {
     ),
     ("shm", "size"): (None, "as a node has it: a container has 64 MiB"),
     ("network", "waitSeconds"): (None, "pods waited for each other without a limit"),
-    ("procsPerNode",): (None, _OF_COMMAND),
+    ("procsPerNode",): (None, "the processes of each pod"),
     ("nodes",): (1, "one, as nothing says more"),
     ("image", "repository"): ("pytorch/pytorch", "it has PyTorch alone: name your own"),
 }
