@@ -28,7 +28,7 @@ _GOES_ON = (
     "a rank that fails goes on here as one that has succeeded, and the others wait for it: have it "
     "`exit 1` where its program fails"
 )
-_FAILS = re.compile(r"(?:^|[\s;&|{(])(?:exit|return|false|kill)\b")
+_FAILS = re.compile(r"(?:^|[\s;&|{(])(?:(?:exit|return)\b(?!\s+0\b)|false\b|kill\b)")
 _ENDINGS = ("", ";", "\n")  # of a command that is joined to none
 _AS_CONDITION = re.compile(r"\s*;?\s*(?:then|do)\b")
 _OF_CODE = re.compile(r"\$\?|\bPIPESTATUS\b")
