@@ -6,10 +6,13 @@ import pytest
 
 from allranks.convert.documents.context import Context
 from allranks.convert.kinds import pytorch
+from allranks.service import convert as service
 from tests import converted
 from tests.converted import text_as_jobs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from allranks.convert.verdicts import Conversion
 
 ABOVE = "spec.pytorchReplicaSpecs.Worker.template."
@@ -451,3 +454,94 @@ def test_whose_names_pods_on_the_hosts_network_know_is_said(
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     path = next(path for path in whys if path.endswith("hostNetwork"))
     assert is_noted == ("the cluster's DNS, and not the node's" in whys[path])
+
+
+_MPIJOB = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {{name: m}}
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec:
+          initContainers:
+          - name: order
+            image: "a/b:1"
+            volumeMounts:
+            - {{name: mpi-job-config, mountPath: /etc/mpi}}
+            - {{name: ssh-auth, mountPath: /root/.ssh}}
+          containers: [{{name: l, image: "a/b:1", command: [mpirun, ./a]}}]
+    Worker:
+      replicas: 2
+      {}
+      template:
+        spec:
+          containers: [{{name: w, image: "a/b:1", volumeMounts: [{{name: shmm, mountPath: /s}}]}}]
+          volumes: [{{name: shmem, emptyDir: {{}}}}]
+"""
+
+
+def test_a_volume_that_is_misspelt_is_asked_after() -> None:
+    """Of those that the operator makes it is said that it makes them."""
+    verdicts = text_as_jobs(_MPIJOB.format("restartPolicy: Never")).conversions[0].lost
+    whys = {verdict.why for verdict in verdicts}
+    assert "there is no volume shmm: did you mean shmem?" in whys
+    assert "there is no volume ssh-auth: the old controller made it" in whys
+
+
+@pytest.mark.parametrize(("policy", "is_noted"), [("restartPolicy: Never", False), ("", True)])
+def test_workers_without_a_restart_policy_are_said_to_be_replaced(
+    policy: str, *, is_noted: bool
+) -> None:
+    """The operator makes none anew; of a policy that is written its own verdict says so."""
+    notes = text_as_jobs(_MPIJOB.format(policy)).conversions[0].notes
+    assert is_noted == any("a worker without a restartPolicy is one" in note for note in notes)
+
+
+def test_a_mount_that_is_not_compared_is_a_loss_beside_one_that_is(tmp_path: Path) -> None:
+    """`--check` names both: that of /etc/mpi is none that pods are compared by."""
+    file, values = tmp_path / "job.yaml", tmp_path / "values.yaml"
+    file.write_text(_MPIJOB.format("restartPolicy: Never"))
+    (conversion,) = service.convert((str(file),)).conversions
+    values.write_text(service.values_file(conversion))
+    check = service.check(str(values), (str(file),))
+    assert any("mount /root/.ssh" in item.theirs for item in check.differences)
+    assert any("no volume mpi-job-config" in item.why for item in check.losses)
+
+
+def test_a_field_of_a_pod_that_is_misspelt_is_asked_after() -> None:
+    """Of the fields that stand beside it."""
+    text = _MPIJOB.format("restartPolicy: Never").replace("emptyDir", "emptydir")
+    whys = [verdict.why for verdict in text_as_jobs(text).conversions[0].lost]
+    assert "a pod has no such field, and nothing read it: did you mean emptyDir?" in whys
+
+
+def test_a_manifest_that_a_program_submits_is_of_other_pods() -> None:
+    """It may read the host name of its own."""
+    pod = (
+        "{{restartPolicy: Never, volumes: [{{name: c, configMap: {{name: cm}}}}], containers: "
+        "[{{name: r, image: 'a/b:1', command: [bash, /c/{0}], volumeMounts: [{{name: c, mountPath: "
+        "/c}}]}}]}}"
+    )
+    for name, line, is_noted in (("a.yaml", "kind: Job", False), ("a.sh", "true", True)):
+        text = (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: r}\nspec: {template: {spec: "
+            f"{pod.format(name)}}}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: "
+            f"{{name: cm}}\ndata:\n  {name}: |\n    apiVersion: batch/v1\n    {line}\n    a: $(hostname)\n"
+        )
+        notes = text_as_jobs(text).conversions[0].notes
+        assert is_noted == any("reads the pod's host name" in note for note in notes)
+
+
+def test_more_processes_than_gpus_are_lost_by_their_word() -> None:
+    """The rest of the command is carried, and each GPU has one process."""
+    conversion = text_as_jobs(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p}\nspec: {template: {spec: "
+        "{restartPolicy: Never, containers: [{name: r, image: 'a/b:1', command: [torchrun, --nproc_per_node=16, "
+        "a.py], resources: {limits: {nvidia.com/gpu: 8}}}]}}}\n"
+    ).conversions[0]
+    (verdict,) = conversion.lost
+    assert verdict.path.endswith("command[1]")
+    assert verdict.why.endswith("it is left out, and each GPU has one")
+    assert ["python3", "-u", "a.py"] == conversion.values["command"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -261,10 +262,27 @@ def _take_out(fields: Fields, path: FieldPath, problem: Problem) -> None:
     ]
     _remove(fields.values, own)
     present = [source for source in sources if fields.has(*source)]
+    why = f"{problem.path or 'it'}: {problem.message}"
+    if own == _PROCESSES:
+        present = [_count_of_processes(fields, source) for source in present]
+        why += "; it is left out, and each GPU has one"
     for source in (*present, *repeats):
-        fields.leave(source, f"{problem.path or 'it'}: {problem.message}")
+        fields.leave(source, why)
     if not present:
         fields.note(f"{dotted(own)} is left out: {problem.message}")
+
+
+_PROCESSES: FieldPath = ("procsPerNode",)
+
+
+def _count_of_processes(fields: Fields, source: FieldPath) -> FieldPath:
+    """The word of a command that says how many processes a node has; the field itself for none."""
+    words = fields.words(*source)
+    counts = [index for index, word in enumerate(words) if _COUNT_OF_PROCESSES.search(word)]
+    return (*source, counts[0]) if counts else source
+
+
+_COUNT_OF_PROCESSES = re.compile(r"--nproc[-_]per[-_]node\b")
 
 
 def _whole_condition(path: FieldPath) -> FieldPath:

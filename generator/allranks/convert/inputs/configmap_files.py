@@ -67,6 +67,12 @@ def _of_source(source: Mapping[str, Any], texts_of: Find) -> Iterator[tuple[str,
             yield path, text
 
 
+# A manifest that the program submits: what stands in it is of other pods.
+_OF_OBJECT = re.compile(
+    r"^apiVersion:.*\n(?:.*\n)*?kind:|^kind:.*\n(?:.*\n)*?apiVersion:", re.MULTILINE
+)
+
+
 def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -> Conversion:
     """A conversion that says which mounted files name what only the old controller had.
 
@@ -89,7 +95,8 @@ def checked(conversion: Conversion, source: Mapping[str, Any], texts_of: Find) -
         if k8s.at(values, *in_cluster_access.LINKS) is None and variable:
             values = overlay(values, {"podTemplate": {"spec": {"enableServiceLinks": True}}})
             notes[in_cluster_access.note_of_links(file, variable)] = None
-        if not any(word in script for word in (f"{job}-", "PET_", "HOSTNAME", "hostname")):
+        names_any = any(word in script for word in (f"{job}-", "PET_", "HOSTNAME", "hostname"))
+        if not names_any or _OF_OBJECT.search(script):
             continue
         text = shell_comments.without(script)
         match = re.search(pod, text) if job else None

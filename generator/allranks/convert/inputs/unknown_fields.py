@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.inputs import pod_fields
+from allranks.convert.inputs import misspelt_keys, pod_fields
 from allranks.convert.verdicts import Outcome, Verdict, dotted, leaf_paths
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def without(manifest: dict[str, Any]) -> dict[str, Any]:
         manifest: the object, which stays as it is.
     """
     own: Any = manifest
-    for path, _ in _unknown(manifest):
+    for path, _, _ in _unknown(manifest):
         own = _without(own, path)
     return own  # type: ignore[no-any-return]  # a mapping stays one
 
@@ -43,22 +43,29 @@ def checked(conversion: Conversion, manifest: dict[str, Any]) -> Conversion:
     unknown = [*_unknown(manifest)]
     if not unknown:
         return conversion
-    emptied = {path[:-1] for path, _ in unknown}  # which have other fields below them there
+    emptied = {path[:-1] for path, _, _ in unknown}  # which have other fields below them there
     places = {leaf: place for place, leaf in enumerate(leaf_paths(manifest, ()))}
-    leaves = [leaf for path, value in unknown for leaf in leaf_paths(value, path)]
+    leaves = {
+        leaf: f"{_WHY}: did you mean {near}?" if near else _WHY
+        for path, value, near in unknown
+        for leaf in leaf_paths(value, path)
+    }
     verdicts = [verdict for verdict in conversion.verdicts if verdict.keys not in emptied]
-    verdicts += [Verdict(dotted(leaf), Outcome.NOT_CARRIED, "", _WHY, keys=leaf) for leaf in leaves]
+    verdicts += [
+        Verdict(dotted(leaf), Outcome.NOT_CARRIED, "", why, keys=leaf)
+        for leaf, why in leaves.items()
+    ]
     verdicts.sort(key=lambda verdict: places.get(verdict.keys, len(places)))
     return replace(conversion, verdicts=tuple(verdicts))
 
 
-def _unknown(manifest: dict[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
-    """The unknown fields in the templates of an object, with what they have."""
+def _unknown(manifest: dict[str, Any]) -> Iterator[tuple[FieldPath, Any, str]]:
+    """The unknown fields in the templates of an object, with what they have and may be meant."""
     for path, spec in pod_fields.pod_specs(manifest):
         yield from _unknown_in(spec, pod_fields.tree()["spec"], path)
 
 
-def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldPath, Any, str]]:
     if isinstance(node, list) and "[]" in tree:
         for index, item in enumerate(node):
             yield from _unknown_in(item, tree["[]"], (*path, index))
@@ -67,7 +74,8 @@ def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldP
             if key in tree:
                 yield from _unknown_in(value, tree[key], (*path, key))
             else:
-                yield (*path, key), value
+                others = [name for name in tree if name not in node]
+                yield (*path, key), value, misspelt_keys.nearest_word(str(key), others)
 
 
 def _without(node: Any, path: FieldPath) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.pods import pod_values
 from allranks.convert.programs import mpi_workers, references, shell
+from allranks.humanize import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,13 @@ def _put_slots(target: Rewrite, launcher: PodSet, words: Sequence[str], hosts: i
     slots = references.number(per_host[1], variables) if per_host is not None else None
     total = references.number(count[1], variables) if count is not None else None
     if slots or total:
-        target.put(("spec", "slotsPerWorker"), slots or -(-(total or 1) // hosts))
+        slots = slots or -(-(total or 1) // hosts)
+        target.put(("spec", "slotsPerWorker"), slots)
+        if slots > 1:
+            target.fields.note(
+                f"mpi.slotsPerWorker is {slots}, so that the {plural(hosts, 'host')} have room for "
+                "the ranks of mpirun: the list of hosts that it had says no slots"
+            )
     elif count is not None and not _OF_VOLCANO.search(count[1]):  # a rank of each host
         target.fields.note(
             f"how many ranks {count[0].strip()} starts is not known here, and a host has a slot "

@@ -495,12 +495,21 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         _settings_of_role(fields, role)
 
 
+# Source: pkg/apis/kubeflow/v2beta1/default.go and pkg/controller of kubeflow/mpi-operator.
+_WORKERS = (
+    "a worker without a restartPolicy is one that the operator never makes anew, and one that is "
+    "evicted fails the job; here a worker that fails, or that its node has lost, is replaced"
+)
+
+
 def _settings_of_role(fields: Fields, role: str) -> None:
     """Say what becomes of a role's own settings, besides its pods."""
     path: FieldPath = ("spec", "mpiReplicaSpecs", role)
     if role == "Worker":
         why = "a worker that is lost is replaced with the run"
         fields.change((*path, "restartPolicy"), why, "runPolicy.backoffLimit")
+        if not fields.has(*path, "restartPolicy"):
+            fields.note(_WORKERS)
     elif role != "Launcher":
         fields.leave(path, "an MPIJob has no such role, nor its pods")
     else:

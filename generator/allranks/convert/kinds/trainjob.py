@@ -295,14 +295,12 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
     elif context.runtimes:
         own = list_some([f"{item.kind} {item.name}" for item in context.runtimes])
         why += f"; --runtime has {own}"
-    runtime_names = [*runtimes.BUILT_IN, *(item.name for item in context.runtimes)]
-    if near := misspelt_keys.nearest_word(name, runtime_names):
-        raise InputError(why, path="spec.runtimeRef.name", hint=f"did you mean {near}?")
-    raise InputError(
-        why,
-        path="spec.runtimeRef.name",
-        hint=f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE",
-    )
+    others = [*runtimes.BUILT_IN] if kind == runtimes.CLUSTER else []
+    others += [item.name for item in context.runtimes]
+    near = misspelt_keys.nearest_word(name, others)
+    give = f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE"
+    hint = f"did you mean {near}? If not, {give}" if near else give
+    raise InputError(why, path="spec.runtimeRef.name", hint=hint)
 
 
 def _check_runtime(document: Document, title: str) -> None:

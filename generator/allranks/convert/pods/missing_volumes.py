@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from allranks.convert.inputs import misspelt_keys
 from allranks.convert.pods.pod_template import templates_of
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
@@ -45,9 +46,11 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
         if owner:
             why = f"{owner} was the old controller's, and is not there"
             verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
-    maker = ": the old controller made it" if _key(source) in _OBJECT_SUFFIXES else ""
     for name in missing_volumes:
-        why = f"there is no volume {name}{maker}"
+        near = misspelt_keys.nearest_word(name, sorted(_declared(source)))
+        maker = ": the old controller made it" if _is_controllers(source, name) else ""
+        cause = maker or (f": did you mean {near}?" if near else "")
+        why = f"there is no volume {name}{cause}"
         if name in volume_owners:
             why = f"the volume {name} is not there, as {volume_owners[name]} is not"
         elif name in _declared(source):
@@ -61,7 +64,7 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
                     verdict, outcome=Outcome.NOT_CARRIED, to="", why=f"{why}{reader}"
                 )
         if not paths:
-            notes.append(f"a container mounts the volume {name}, which is not there{maker}")
+            notes.append(f"a container mounts the volume {name}, which is not there{cause}")
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
 
 
@@ -97,6 +100,16 @@ _OBJECT_SUFFIXES = {
     ("batch.volcano.sh", "Job"): ("svc",),
     ("trainer.kubeflow.org", "TrainJob"): ("mpi-ssh-auth", "mpi-hostfile"),
 }
+
+
+# The volumes that mpi-operator puts into a launcher. Source: pkg/controller/mpi_job_controller.go.
+_OF_MPI = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth", "ssh-home")
+
+
+def _is_controllers(source: Mapping[str, Any], name: str) -> bool:
+    """Whether a volume is one that the object's controller makes."""
+    ends = _OBJECT_SUFFIXES.get(_key(source), ())
+    return bool(ends) and (name in _OF_MPI or name.endswith(tuple(f"-{end}" for end in ends)))
 
 
 def _holder(volume: Any) -> str:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.reports.pod_facets import OUR_FOLDERS
 from allranks.convert.verdict_groups import common_path, grouped
 from allranks.convert.verdicts import dotted
 from allranks.k8s.fields import at, text
@@ -142,7 +143,19 @@ def _merged(losses: Iterable[Verdict]) -> list[Verdict]:
 def _is_shown(loss: Verdict, manifest: Mapping[str, Any], differences: Collection[str]) -> bool:
     if _OF_RANKS & set(differences) and {"command", "args"} & set(loss.keys):
         return True
+    if _is_of_our_folders(loss, manifest):
+        return False
     return any(_has(differences, setting) for setting in _settings(loss.keys, manifest))
+
+
+def _is_of_our_folders(loss: Verdict, manifest: Mapping[str, Any]) -> bool:
+    """Whether a loss is a mount that pods of ours have for themselves, and that is not compared."""
+    if "volumeMounts" not in loss.keys:
+        return False
+    mount: Any = manifest
+    for key in loss.keys[: loss.keys.index("volumeMounts") + 2]:
+        mount = _below(mount, key)
+    return text(mount, "mountPath").startswith(OUR_FOLDERS)
 
 
 def _is_mended(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What the pods of ours have for themselves.
-_OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
+OUR_FOLDERS = ("/etc/allranks", "/var/run/allranks", "/etc/mpi", "/etc/ssh/allranks", "/run/sshd")
 _OUR_ENV = re.compile(
     r"ALLRANKS_.*|PET_.*|OMPI_.*|I_MPI_.*|HYDRA_.*|PRTE_.*|PMIX_.*|UCX_.*|TORCH_.*|PYTHONUNBUFFERED"
     r"|WANDB_(?:RUN_ID|RESUME|RUN_GROUP|NAME)|MLFLOW_RUN_NAME"
@@ -186,7 +186,7 @@ def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, 
     facets: dict[str, Any] = {}
     for mount in items(container, "volumeMounts"):
         path = str(mount.get("mountPath")).rstrip("/") or "/"
-        if path.startswith(_OUR_FOLDERS):
+        if path.startswith(OUR_FOLDERS):
             continue
         rest = {key: value for key, value in mount.items() if key not in ("name", "mountPath")}
         facets[f"mount {path}"] = (volumes.get(str(mount.get("name"))), rest)
