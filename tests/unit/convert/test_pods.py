@@ -528,7 +528,8 @@ def test_a_manifest_that_a_program_submits_is_of_other_pods() -> None:
         text = (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: r}\nspec: {template: {spec: "
             f"{pod.format(name)}}}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: "
-            f"{{name: cm}}\ndata:\n  {name}: |\n    apiVersion: batch/v1\n    {line}\n    a: $(hostname)\n"
+            f"{{name: cm}}\ndata:\n  {name}: |\n    apiVersion: batch/v1\n    {line}\n"
+            "    a: $(hostname)\n"
         )
         notes = text_as_jobs(text).conversions[0].notes
         assert is_noted == any("reads the pod's host name" in note for note in notes)
@@ -538,8 +539,8 @@ def test_more_processes_than_gpus_are_lost_by_their_word() -> None:
     """The rest of the command is carried, and each GPU has one process."""
     conversion = text_as_jobs(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p}\nspec: {template: {spec: "
-        "{restartPolicy: Never, containers: [{name: r, image: 'a/b:1', command: [torchrun, --nproc_per_node=16, "
-        "a.py], resources: {limits: {nvidia.com/gpu: 8}}}]}}}\n"
+        "{restartPolicy: Never, containers: [{name: r, image: 'a/b:1', command: "
+        "[torchrun, --nproc_per_node=16, a.py], resources: {limits: {nvidia.com/gpu: 8}}}]}}}\n"
     ).conversions[0]
     (verdict,) = conversion.lost
     assert verdict.path.endswith("command[1]")
