@@ -429,6 +429,9 @@ def _container_mounts(job: Draft, setting: Setting) -> None:
     mount(job, key_of(setting.name), text)
 
 
+_OWN_TMP = "the pod's own /tmp, which begins empty and goes with it, is there, and not the node's"
+
+
 def _why_not_mounted(mounts: images.Mounts) -> list[str]:
     """What of the folders of a container a pod does not have as they are, and why."""
     reasons = []
@@ -467,16 +470,20 @@ def mount(job: Draft, key: str, text: str) -> None:
     if reasons:
         why = "; ".join(reasons)
         why += f"; {no_slurm}" if mounts.of_slurm else ""
+        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
         has_others = len(mounts.mounts) > len({part for part, _ in mounts.unknown})
         why += f"; the others: {_OF_NODE}" if has_others else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
     elif mounts.of_slurm and not (mounts.mounts or mounts.workspace or mounts.has_here):
         job.fields.say((key,), Outcome.CHANGED, "", no_slurm)
     elif mounts.has_tmp and not (mounts.mounts or mounts.workspace or mounts.has_here):
-        job.fields.say((key,), Outcome.CARRIED, "", "the pod's own /tmp")
+        outcome = Outcome.CHANGED if mounts.has_whole_tmp else Outcome.CARRIED
+        why = _OWN_TMP if mounts.has_whole_tmp else "the pod's own /tmp"
+        job.fields.say((key,), outcome, "", why)
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
         why = f"the folder that `{names.CLI} sbatch` and `submit` send is there"
         why += f"; {no_slurm}" if mounts.of_slurm else ""
+        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
         to = "workspace.mountPath" if mounts.workspace else ""
         job.fields.say((key,), Outcome.CHANGED, to, why)
     else:
@@ -487,6 +494,7 @@ def mount(job: Draft, key: str, text: str) -> None:
                 "and `submit` send, and what is written there goes with the pod"
             )
         why += f"; {no_slurm}" if mounts.of_slurm else ""
+        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
         job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why)
 
 

@@ -99,3 +99,12 @@ def test_what_goes_on_beside_a_step_is_told_where_it_can_stand() -> None:
     conversion = job.convert("\n".join(rows).encode(), "job.sbatch")
     [why] = [own.why for own in conversion.lost if own.path == "bash watch.sh"]
     assert "write it above the step, where it is setup of each pod" in why
+
+
+def test_a_file_of_the_scripts_own_that_is_removed_goes_with_its_pod() -> None:
+    """Each pod has written its own."""
+    text = (
+        "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=4\ncat > pick <<'E'\nexec \"$@\"\nE\n"
+        "srun ./pick python a.py\nrm -f ./pick\n"
+    )
+    assert [] == list(job.convert(text.encode(), "a.sh").lost)

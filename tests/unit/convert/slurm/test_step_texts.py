@@ -222,3 +222,16 @@ def test_the_number_of_a_job_in_single_quotes_is_none(step: str, *, is_number: b
         if own.path == "$SLURM_JOB_ID"
     ]
     assert is_number == any("made of the release's name" in why for why in whys)
+
+
+@pytest.mark.parametrize("text", ["'$CMD'", "'eval $CMD'", '"$CMD"'])
+def test_a_file_that_a_variable_of_the_steps_text_names_is_a_loss(text: str) -> None:
+    """Setup leaves it out, as it has the nodes in it, and the program reads it all the same."""
+    script = (
+        "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=4 --gpus-per-node=4\n"
+        "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        "cat > conf.yaml <<EOF\nlr: 0.1\nurl: tcp://$MASTER_ADDR:6000\nEOF\n"
+        f'export CMD="python a.py --config conf.yaml"\nsrun bash -c {text}\n'
+    )
+    lost = job.convert(script.encode(), "a.sh").lost
+    assert any("it writes conf.yaml" in verdict.why for verdict in lost)

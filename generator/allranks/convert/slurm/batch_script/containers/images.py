@@ -165,6 +165,7 @@ class Mounts:
         workspace: where the folder that the job is submitted from is mounted; "" for nowhere.
         has_here: whether that folder is mounted where it is.
         has_tmp: whether a folder below /tmp is mounted where it is, which a pod has itself.
+        has_whole_tmp: whether that is all of the nodes' /tmp, in which others may have left files.
         of_tmp: those of a folder below /tmp at another place, as written.
         over_image: those that would hide a folder which image and pod need, as written.
         of_slurm: Slurm's programs, settings and libraries, for which a pod has no use.
@@ -178,6 +179,7 @@ class Mounts:
     workspace: str = ""
     has_here: bool = False
     has_tmp: bool = False
+    has_whole_tmp: bool = False
     of_tmp: list[str] = field(default_factory=list)
     over_image: list[str] = field(default_factory=list)
     of_slurm: list[str] = field(default_factory=list)
@@ -221,7 +223,10 @@ _BELOW_TMP = re.compile(r"/tmp(?:/|$)")  # noqa: S108 - of the script
 _OF_TMP = re.compile(r"\$\{?((?:SLURM_)?TMPDIR)\b\}?(?=/|$)")
 # A comma, but for one within `$(…)`.
 _BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
-HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", ".", "./"}
+HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", "$(pwd -P)", ".", "./"}
+HERE |= {
+    f"$({program} {here})" for program in ("realpath", "readlink -f") for here in (".", "$PWD")
+}
 
 
 def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
@@ -260,6 +265,7 @@ def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
         of_tmp = _OF_TMP.match(source)
         if _BELOW_TMP.match(source) or (of_tmp is not None and of_tmp[1] not in own_names):
             result.has_tmp |= source == target
+            result.has_whole_tmp |= source == target == "/tmp"  # noqa: S108 - the nodes'
             result.of_tmp += [part.strip()] if source != target else []
             continue
         if source in HERE and target in HERE:

@@ -227,11 +227,7 @@ def say(reading: ScriptReading, code: str) -> None:
         if any(text.split()[:1] == ["srun"] for text in listed):
             path = script.text[command.start : command.end]
             body.say(command.line, path, Outcome.NOT_CARRIED, "", _NO_STEP)
-    in_variable = _container_in_variable(reading.variables, code)
-    if in_variable or _CONTAINER.search(code):
-        for line in _lines(script, code, in_variable or _CONTAINER.search):
-            why = why_no_container(script.lines[line - 1] if line else "")
-            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
+    _say_containers(reading, code)
     _say_image_file(script, body)
     body.verdicts += [
         *_slurm_in_texts(script, body),
@@ -286,6 +282,19 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _say_containers(reading: ScriptReading, code: str) -> None:
+    """Say of containers that are left in what runs that a pod starts none."""
+    script, body = reading.script, reading.body
+    in_variable = _container_in_variable(reading.variables, code)
+    if in_variable or _CONTAINER.search(code):
+        for line in _lines(script, code, in_variable or _CONTAINER.search):
+            why = why_no_container(script.lines[line - 1] if line else "")
+            body.say(line, "singularity", Outcome.NOT_CARRIED, "image", why)
+    elif _CONTAINER.search(" ".join(body.command)):  # behind a wrapper of the script's own
+        line = script.line_with(_CONTAINER.search)
+        body.say(line, "singularity", Outcome.NOT_CARRIED, "image", NO_CONTAINERS)
 
 
 def why_no_container(text: str) -> str:

@@ -73,7 +73,7 @@ _LIST = re.compile(rf"(?:export\s+)?\w+=\"?{node_names.LIST}\"?")
 _OF_NODES = "it tells of the old cluster's nodes: write what a pod is to read"
 _NOT_BOUND = (
     "cores are shared in a pod, so that the chart binds ranks to none (Open MPI 5 refuses to do "
-    "both): each has as many threads in their place"
+    "both): each has {}"
 )
 _MPI_PORT = "29500"
 _OWN_SLOTS = "mpirun starts {} ranks on each node, by its words: more than Slurm has tasks there"
@@ -182,9 +182,12 @@ def without_cores(reading: ScriptReading, texts: list[str], line: int) -> list[s
     """
     remaining, cores = mpirun.without_cores(texts)
     if cores:
-        reading.body.say(line, f"PE={cores}", Outcome.CHANGED, "env.OMP_NUM_THREADS", _NOT_BOUND)
+        to, threads = "", "the threads that the script says in OMP_NUM_THREADS"
         if "OMP_NUM_THREADS" not in words.without_comments(reading.script.text):
             reading.body.env["OMP_NUM_THREADS"] = cores
+            to, threads = "env.OMP_NUM_THREADS", "as many threads in their place"
+        why = _NOT_BOUND.format(threads)
+        reading.body.say(line, f"PE={cores}", Outcome.CHANGED, to, why)
     return remaining
 
 

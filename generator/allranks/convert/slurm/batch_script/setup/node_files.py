@@ -111,7 +111,8 @@ def _text_of_step(
     parts: set[str] = set()
     for text in texts:  # grows
         own = _WRITTEN.sub(" ", text) if but_for is None else but_for.sub(" ", text)
-        names = {name for name, _ in words.variables(own)} - parts
+        # In single quotes they are for the shell of the step's own text.
+        names = {*_VARIABLE.findall(own), *(name for name, _ in words.variables(own))} - parts
         parts |= names
         texts += [value for name in sorted(names) for value in script.assigned_texts.get(name, ())]
     text = _WRITTEN.sub(" ", "\n".join(texts))
@@ -125,6 +126,7 @@ def _is_in(file: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){own}(?![\w.])", text) is not None
 
 
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _NO_FILES = ("/dev/null", "/dev/tcp/")
 
 

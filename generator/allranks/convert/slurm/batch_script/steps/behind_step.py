@@ -117,7 +117,7 @@ def copies_files(texts: Sequence[str]) -> bool:
 
 
 def removes_own(script: Script, texts: Sequence[str]) -> bool:
-    """Whether words remove what lies in the pod's own /tmp, which goes with it.
+    """Whether words remove what goes with the pod: files in its /tmp, or of the script's own.
 
     Args:
         script: the script.
@@ -131,11 +131,25 @@ def removes_own(script: Script, texts: Sequence[str]) -> bool:
         [value for name, value in pairs if name == shell_text.variable_alone(path)] or [path]
         for path in paths
     ]
+    files = {scanner.unquote(file) for own in script.commands for file in _written_by(own)}
     return (
         rest[:1] == ["rm"]
         and bool(paths)
-        and all(_OF_POD.match(own) for texts_of in contents for own in texts_of)
+        and all(
+            _OF_POD.match(own) or own.removeprefix("./") in files
+            for texts_of in contents
+            for own in texts_of
+        )
     )
+
+
+def _written_by(command: Command) -> list[str]:
+    """The files of the folder that is sent which a command writes: ``cat > select_gpu <<EOF``."""
+    return [
+        target
+        for operator, target in command.redirections
+        if operator in (">", ">|") and "/" not in target and "$" not in target
+    ]
 
 
 def say_in_loop(reading: ScriptReading, step: Step, statement: Statement) -> None:

@@ -19,7 +19,8 @@ _SAME_AGAIN = (
     *("mkdir", "touch", "truncate", "chmod", "rm", "rmdir", "cp", "rsync", "tar", "unzip"),
     *("unsquashfs", "wget", "curl", "dd"),
 )
-_ONCE = "srun started it on the nodes before the training; each pod runs it once"
+_ONCE = "srun started it on {} before the training; each pod runs it once"
+_WHERE_TAKEN = ", where this branch is taken"
 _OTHER_NUMBERS = "the step's tasks had numbers of their own in {}, and a pod has those of the run"
 _OF_SLURM = re.compile(r"\$\{?(SLURM_\w+)")
 # What srun counts for each step.
@@ -84,7 +85,9 @@ def why_in_setup(reading: ScriptReading, step: Step) -> str:
     if is_as_run and not reading.main_step.is_torchrun:
         own -= _COUNTS | ({"SLURM_PROCID"} - by_script)
     listed = list_some(sorted(f"${name}" for name in own), 4)
-    return f"{_ONCE}; {_OTHER_NUMBERS.format(listed)}" if own else _ONCE
+    once = _ONCE.format("one node" if step.size.node_count == 1 else "the nodes")
+    once += _WHERE_TAKEN if command.branches else ""
+    return f"{once}; {_OTHER_NUMBERS.format(listed)}" if own else once
 
 
 def _weight(variables: ShellVariables, step: Step) -> int:

@@ -22,7 +22,10 @@ _RESOLVED = re.compile(
     r"\$\(\s*(?:readlink\s+-\w*f\w*|realpath(?:\s+-\w+)*|cd(?=[^()]*&&\s*pwd))\s+"
     r"\"?(?P<folder>\$[^\s\")]+)\"?\s*(?:&&\s*pwd(?:\s+-[LP])?\s*)?\)"
 )
-_WORKING = re.compile(r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd[ \t]*\)|`[ \t]*pwd[ \t]*`)/?")
+_WORKING = re.compile(
+    r"(?:\$(?:PWD|\{PWD\})|\$\([ \t]*pwd(?:[ \t]+-[LP])?[ \t]*\)|`[ \t]*pwd[ \t]*`"
+    r"|\$\([ \t]*(?:realpath|readlink[ \t]+-f)[ \t]+\.[ \t]*\))/?"
+)
 _HERE = re.compile(r"\./?")
 _BELOW = re.compile(r"(?:\./)?(?![.~$/-])[\w.+-]+(?:/(?!\.\.)[\w.+-]+)*/?")
 # A folder of the old cluster, which a pod has where its image or a volume does.
