@@ -217,27 +217,25 @@ def choose_main(script: Script, variables: ShellVariables, multi: list[Step]) ->
     if not multi:
         return None
     distinct = _distinct(variables, multi)
-    is_twice = len(multi) > 1 and not _belong_together(script, multi)
+    is_of_branches = len(multi) > 1 and _exclusive(script, multi)
+    is_twice = len(multi) > 1 and not (is_of_branches or _run_together(script, multi))
     by_node = len(multi) > 1 or over_nodes(multi[0])
     in_loop = any(repeats(script, step) for step in multi)
     is_local = _is_local(script, variables, multi)
     if len(distinct) == 1 and (not in_loop or by_node) and not is_twice:
         is_same_step = in_loop and is_local and not over_nodes(multi[0])
         if not is_same_step and not _is_called_again(script, distinct[0]):
-            is_of_branches = len(multi) > 1 and _exclusive(script, multi)
             return branches.widest(variables, multi) if is_of_branches else distinct[0]
-    if len(distinct) > 1 and _exclusive(script, multi):
+    if len(distinct) > 1 and is_of_branches:
         return branches.widest(variables, multi)
     if is_local:
         return None
     raise _several(script, multi, len(multi) if is_twice else len(distinct))
 
 
-def _belong_together(script: Script, multi: list[Step]) -> bool:
-    """Whether steps of one program are one run: beside each other, by node, or by branch."""
-    return _exclusive(script, multi) or any(
-        is_in_background(script, step) or over_nodes(step) for step in multi
-    )
+def _run_together(script: Script, multi: list[Step]) -> bool:
+    """Whether steps of one program are one run, beside each other or by node."""
+    return any(is_in_background(script, step) or over_nodes(step) for step in multi)
 
 
 def _is_local(script: Script, variables: ShellVariables, multi: list[Step]) -> bool:
