@@ -11,6 +11,7 @@ import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from allranks.convert import near_words
 from allranks.convert.chart_values import retry_limits, waits
 from allranks.convert.documents import namespaces
 from allranks.convert.documents.document import Document, Manifest, keys_of
@@ -371,9 +372,7 @@ def _hint(others: list[Document]) -> str:
                 "write it as one"
             )
     kinds = sorted({kind for _, kind in KINDS})
-    slips = (
-        (document.kind, misspelt_keys.nearest_word(document.kind, kinds)) for document in others
-    )
+    slips = ((document.kind, near_words.nearest_word(document.kind, kinds)) for document in others)
     for kind, near in slips:
         if near:
             return f"there is {kind}: did you mean {near}?"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import near_words
 from allranks.convert.documents import document
 from allranks.convert.inputs import pod_fields
 from allranks.convert.verdicts import dotted
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath
     from allranks.errors import Problem
 
-# parallelTrialCount is no misspelt maxTrialCount, of which it has 0.71.
-_LIKE = 0.75
 # What stands beside other keys of an object, and is none of them misspelt.
 _OF_OBJECTS = {
     *("apiVersion", "kind", "metadata", "spec", "status", "namespace", "generateName"),
@@ -62,19 +60,13 @@ def refuse_other_roles(
         role for role in roles if (role.lower() if any_case else role) not in {*names.values()}
     ]
     for key, name in names.items():
-        near = "" if name in role_names else nearest_word(key, absent)
+        near = "" if name in role_names else near_words.nearest_word(key, absent)
         if near:
             raise InputError(
                 f"{key} is no role of a {kind}",
                 path=dotted((*path, key)),
                 hint=_question_of(str(key), near),
             )
-
-
-def nearest_word(word: str, words: Sequence[str]) -> str:
-    """The word that another is meant to be, of which most is the same; "" for none."""
-    near = nearest(word, [*words])
-    return near if near and _likeness(word, near) >= _LIKE else ""
 
 
 def nearest_or_all(word: Any, allowed: Sequence[str]) -> str:
@@ -118,16 +110,8 @@ def _slip(node: Any, missing: Sequence[str]) -> tuple[str, str]:
     slips = []
     for key in node:
         near = "" if key in known_keys else nearest(str(key), [*missing])
-        likeness = _likeness(str(key), near) if near else 0.0
-        if likeness >= _LIKE:
+        likeness = near_words.likeness(str(key), near) if near else 0.0
+        if likeness >= near_words.LIKE:
             slips.append((likeness, str(key), near))
     _, slip, near = max(slips, default=(0.0, "", ""), key=lambda item: item[0])
     return slip, near
-
-
-def _likeness(key: str, near: str) -> float:
-    """How much of two keys is the same, from 0 to 1; all of it, where one was cut short."""
-    first, second = key.lower(), near.lower()
-    if second.startswith(first):
-        return 1.0
-    return difflib.SequenceMatcher(None, first, second).ratio()

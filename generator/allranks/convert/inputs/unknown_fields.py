@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.inputs import misspelt_keys, pod_fields
+from allranks.convert import near_words
+from allranks.convert.inputs import pod_fields
 from allranks.convert.verdicts import Outcome, Verdict, dotted, leaf_paths
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _unknown_in(node: Any, tree: Tree, path: FieldPath) -> Iterator[tuple[FieldP
                 yield from _unknown_in(value, tree[key], (*path, key))
             else:
                 others = [name for name in tree if name not in node]
-                yield (*path, key), value, misspelt_keys.nearest_word(str(key), others)
+                yield (*path, key), value, near_words.nearest_word(str(key), others)
 
 
 def _without(node: Any, path: FieldPath) -> Any:

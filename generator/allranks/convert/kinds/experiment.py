@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert import registry
+from allranks.convert import near_words, registry
 from allranks.convert.chart_values import end_of_run, finish, trials
 from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs.rewrite import Rewrite
@@ -191,7 +191,7 @@ def _primary(target: Rewrite, fields: Fields) -> None:
     own = containers.of(target.manifest)
     container_names = list(dict.fromkeys(k8s.text(item, "name") for _, _, item in own))
     if name and container_names and name not in container_names:
-        near = misspelt_keys.nearest_word(name, container_names)
+        near = near_words.nearest_word(name, container_names)
         raise InputError(
             f"no container of the trial's job is called {name}, and Katib's trials fail without it",
             path=dotted((*_TEMPLATE, "primaryContainerName")),

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import near_words
 from allranks.convert.chart_values import finish
-from allranks.convert.inputs import api_server, misspelt_keys
+from allranks.convert.inputs import api_server
 from allranks.convert.jobs import job_program, roles
 from allranks.convert.jobs.rewrite import Rewrite
 from allranks.convert.kinds import (
@@ -297,7 +298,7 @@ def _runtime(fields: Fields, context: Context) -> _Runtime:
         why += f"; --runtime has {own}"
     others = [*runtimes.BUILT_IN] if kind == runtimes.CLUSTER else []
     others += [item.name for item in context.runtimes]
-    near = misspelt_keys.nearest_word(name, others)
+    near = near_words.nearest_word(name, others)
     give = f"give it with --runtime FILE: kubectl get {kind.lower()} {name} -o yaml > FILE"
     hint = f"did you mean {near}? If not, {give}" if near else give
     raise InputError(why, path="spec.runtimeRef.name", hint=hint)

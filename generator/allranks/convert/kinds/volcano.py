@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert import near_words
 from allranks.convert.chart_values import end_of_run, finish
-from allranks.convert.inputs import misspelt_keys
 from allranks.convert.jobs import configmap_scripts, pod_jobs, pod_names, run_policy
 from allranks.convert.kinds import job, volcano_flags
 from allranks.convert.pods import claims, pod_values, podsets
@@ -386,7 +386,7 @@ def _check_words(here: FieldPath, policy: Mapping[str, Any]) -> None:
     entries += [(("action",), policy.get("action"), _ACTIONS)]
     for place, word, allowed in entries:
         if isinstance(word, str) and word and word not in allowed:
-            near = misspelt_keys.nearest_word(word, allowed)
+            near = near_words.nearest_word(word, allowed)
             kind = str(place[0]).removesuffix("s")
             raise InputError(
                 f"{word!r} is no {kind} of Volcano's policies, and it refuses the Job",

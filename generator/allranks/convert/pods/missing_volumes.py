@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from allranks.convert.inputs import misspelt_keys
+from allranks.convert import near_words
 from allranks.convert.pods.pod_template import templates_of
 from allranks.convert.verdicts import Outcome
 from allranks.k8s import fields as k8s
@@ -47,7 +47,7 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
             why = f"{owner} was the old controller's, and is not there"
             verdicts[index] = replace(verdict, outcome=Outcome.NOT_CARRIED, to="", why=why)
     for name in missing_volumes:
-        near = misspelt_keys.nearest_word(name, sorted(_declared(source)))
+        near = near_words.nearest_word(name, sorted(_declared(source)))
         maker = ": the old controller made it" if _is_controllers(source, name) else ""
         cause = maker or (f": did you mean {near}?" if near else "")
         why = f"there is no volume {name}{cause}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allranks.convert.inputs.misspelt_keys import nearest_word
+from allranks.convert.near_words import nearest_word
 from allranks.convert.slurm import options
 from allranks.convert.slurm.options import Setting
 

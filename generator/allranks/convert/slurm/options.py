@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.inputs.misspelt_keys import nearest_word
+from allranks.convert.near_words import nearest_word
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
