@@ -50,6 +50,11 @@ _WITH_VALUE = frozenset(
             "--security",
             "--dns",
         ),
+        # Source: `apptainer exec --help` of Apptainer 1.4 and SingularityCE 4.3.
+        *("--no-mount", "--fusemount", "--device", "--cdi-dirs", "--shell", "--pem-path"),
+        *("--pids-limit", "--apply-cgroups", "--cpu-shares", "--cpuset-cpus", "--cpuset-mems"),
+        *("--memory-reservation", "--memory-swap", "--blkio-weight", "--blkio-weight-device"),
+        *("--netns-path", "--docker-host", "--authfile"),
         *(
             "--cpus",
             "--memory",
@@ -68,6 +73,7 @@ _OF_SHIFTER = frozenset({"-V", "--volume", "-i", "--image", "-e", "--env", "-w",
 _OF_SHIFTER |= {"--module", "--entrypoint"}
 # Options of `docker run` for what a pod of a run has anyway.
 _OF_EVERY_POD = (
+    "--no-mount",  # of the nodes' folders, of which a pod has none
     "--gpus",
     "--ipc",
     "--name",
