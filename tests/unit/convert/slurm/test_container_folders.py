@@ -40,3 +40,17 @@ def test_a_container_behind_a_wrapper_of_the_scripts_own_is_a_loss(wrapper: str)
     conversion = job.convert(text.encode(), "a.sh")
     assert ["a pod starts no containers"] == [own.why[:26] for own in conversion.lost]
     assert not any("names none: this one" in own.why for own in conversion.verdicts)
+
+
+def test_an_option_of_a_container_that_has_a_value_takes_its_word() -> None:
+    """Apptainer's ``--no-mount home`` was read as the image `home`."""
+    text = (
+        "#!/bin/bash\n#SBATCH -n 2 --gpus-per-node=2\n"
+        "srun apptainer exec --nv --no-mount home --fusemount x:/y docker://a/b:1 python a.py\n"
+    )
+    conversion = job.convert(text.encode(), "a.sh")
+    assert ("a/b", ["python", "a.py"]) == (
+        conversion.values["image"]["repository"],
+        conversion.values["command"],
+    )
+    assert not [own for own in conversion.verdicts if own.path.startswith("home")]

@@ -13,11 +13,13 @@ from allranks.convert.slurm.batch_script.runs import branch_settings, evaluated_
 from allranks.convert.slurm.batch_script.setup import (
     inner_setup,
     left_out,
+    local_hosts,
     repeated_lines,
+    setup_edits,
     setup_end,
     unexported_variables,
 )
-from allranks.convert.slurm.batch_script.steps import launcher_environment
+from allranks.convert.slurm.batch_script.steps import exported_functions, launcher_environment
 from allranks.convert.slurm.batch_script.text import first_node, host_texts, shell_text, words
 from allranks.convert.slurm.batch_script.text.node_variables import (
     NodeVariable,
@@ -72,9 +74,7 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     """
     main_step, body = reading.main_step, reading.body
     step_line = reading.script.statements[main_step.statement].line
-    command = list(program.command)
-    if text is not None:
-        command = ["bash", "-c", text]
+    command = _with_shell(reading.script, program, text)
     if not command:
         raise reading.script.refuse(
             1, "the step runs nothing", "write the program behind srun or torchrun"
@@ -132,6 +132,14 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
     body.command = command
 
 
+def _with_shell(script: Script, program: commands.Program, text: str | None) -> list[str]:
+    """What a step starts, or the text around it; a function in a shell, as `exec` finds none."""
+    command = list(program.command)
+    if text is None and command and command[0] in script.functions:
+        text = commands.as_shell(command)
+    return command if text is None else ["bash", "-c", text]
+
+
 def _ending_as_its_text(setup: str, inner: str) -> str:
     """Setup of the text of a step's shell, which may end at what fails where the script does not.
 
@@ -154,7 +162,7 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
     end = reading.main_step.statement
     numbers = _in_shell(reading, line, reads)
     numbers |= repeated_lines.files_for_shell(reading, line, end)
-    own = {number: script.slice(script.statements[number]) for number in numbers}
+    own = {number: _in_command(reading, number, program) for number in numbers}
     repeated = repeated_lines.with_starts(script, own, end)
     readers = [
         number
@@ -182,6 +190,16 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
         behind.append(f"export MASTER_PORT={branch_settings.INNER_PORT}")
     prefix += [text for text in dict.fromkeys(behind) if text not in prefix]
     return "\n".join([*prefix, line])
+
+
+def _in_command(reading: ScriptReading, number: int, program: commands.Program) -> str:
+    """A statement that the command's shell has; a function that it alone has, as a pod runs it."""
+    script, statement = reading.script, reading.script.statements[number]
+    if not exported_functions.is_of_step(script, statement):
+        return script.slice(statement)
+    edits = local_hosts.edits(reading, statement, "command") + setup_edits.of_modules(statement)
+    edits = edits or branch_settings.edits(reading, statement, [], program)
+    return shell_text.edited(script.text, edits, statement.start, statement.end)
 
 
 def _late_statements(reading: ScriptReading, names_of: set[str]) -> list[Statement]:

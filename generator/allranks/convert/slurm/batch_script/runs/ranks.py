@@ -35,6 +35,7 @@ from allranks.convert.slurm.batch_script.setup import (
 )
 from allranks.convert.slurm.batch_script.steps import (
     behind_step,
+    exported_functions,
     mpirun,
     programs_of_folder,
     several_steps,
@@ -200,6 +201,12 @@ def _place_of(script: Script, main: Step) -> int:
     for number, other in enumerate(script.statements):
         if other.function != function and any(c.name == function for c in other.commands):
             return number
+    if exported_functions.is_for_step(script, function):
+        raise script.refuse(
+            main.command.line,
+            f"the function {function} starts ranks, and the shell of a step alone calls it",
+            f"call {function} without srun, or write what it runs behind srun",
+        )
     raise script.refuse(
         main.command.line,
         f"the function {function} is never called",
