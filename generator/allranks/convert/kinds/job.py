@@ -6,6 +6,7 @@ of each other are the trials of a sweep: the same program, once for each complet
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.chart_values import end_of_run, finish
@@ -84,6 +85,26 @@ FIELDS: tuple[Rule, ...] = (
 _RULES = Rules(FIELDS)
 
 
+def _note_ranks(fields: Fields, podset: PodSet) -> None:
+    """Say of pods without an index that nothing told them their rank, where nothing else did."""
+    if fields.text("spec", "completionMode") == "Indexed" or fields.values.get("nodes", 1) == 1:
+        return
+    text = "\n".join(podset.words)
+    has_ranks = {"RANK", "WORLD_SIZE"} & podset.variables or _RANK.search(text)
+    if fields.values.get("workload") == "torchrun" and not has_ranks:
+        address = podset.env.get("MASTER_ADDR", "")
+        there = f", and MASTER_ADDR was {address}" if address else ""
+        fields.note(
+            f"nothing set RANK or WORLD_SIZE in its pods, which have no index{there}: unless its "
+            "program found the others otherwise, they did not meet; here they are told, and train "
+            "together"
+        )
+
+
+# A rank, or a number of ranks, that the words of a pod say.
+_RANK = re.compile(r"--(?:node[-_]rank|nnodes|rdzv)|\b(?:RANK|WORLD_SIZE)=")
+
+
 def convert(manifest: Manifest, context: Context) -> Conversion:
     """A Job as values.
 
@@ -100,6 +121,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     shape = podsets.shape([podset], "Job", context.entrypoint)
     shape = configmap_scripts.shape_of_script(fields, podset, shape, context)
     queue = pod_jobs.convert(fields, context, shape, policy_of(spec))
+    _note_ranks(fields, podset)
     limit = fields.number("spec", "backoffLimit")
     retry(fields, BACKOFF_LIMIT if limit is None else limit, ("spec", "backoffLimit"))
     is_sweep = shape.key is None and podset.replicas > 1

@@ -368,6 +368,16 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         why = "the command's --nnodes wins"
     for key in ("minReplicas", "maxReplicas"):
         fields.change(("spec", "elasticPolicy", key), why, "nodes")
+    size = most or least  # the operator takes one that is alone for both
+    is_torchruns = program.runner is commands.Runner.TORCHRUN and "nnodes" not in program.options
+    if why == _SINGLE and size and size != nodes and is_torchruns and (least or size) == size:
+        waits = f"waited for {plural(size - nodes, 'other')}" if size > nodes else "ran apart"
+        for key in ("minReplicas", "maxReplicas"):
+            fields.leave(
+                ("spec", "elasticPolicy", key),
+                f"its torchrun had {plural(size, 'node')} by it, and {plural(nodes, 'pod')} "
+                f"{waits}: here nodes says it",
+            )
     if program.is_nested and most and least and least < most:
         for key in ("minReplicas", "maxReplicas"):
             fields.leave(("spec", "elasticPolicy", key), elastic_policy.NESTED)

@@ -89,6 +89,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     own_roles = roles.of_specs(fields, path, _NAMES)
     roles.refuse_without(fields, own_roles, f"spec.{_SPECS[kind]}", "Master or Worker")
     has_master = any(role.name == "ps" for role in own_roles)
+    policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     own_roles = _alike(fields, own_roles, has_servers=kind == "PaddleJob")
     templates = roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
     if kind == "PaddleJob":
@@ -113,7 +114,6 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         if run_policy.leaves_pods(fields):
             end_of_run.note(fields, end_of_run.OF_OPERATOR)
     run_policy.run_policy(fields, ("spec", "runPolicy"))
-    policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     run_policy.restart_policies(fields, policies, is_never=kind != "PaddleJob")  # that: OnFailure
     return finish.conversion(fields)
 

@@ -41,6 +41,8 @@ _FOR_EVER = (
     "ends"
 )
 _AS_THEY_DID = ", and do not train again as they did"
+# Source: ValidateStatefulSetSpec, pkg/apis/apps/validation of Kubernetes.
+_ALWAYS = "Kubernetes takes Always alone of a StatefulSet: its pods start anew where they fail"
 _RESTARTS = "the pods of a StatefulSet start anew where they fail, as before"
 
 
@@ -69,7 +71,9 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         # A script that keeps its pod has not trained again either.
         keeps_pods = commands.POD_STAYS in fields.notes
         fields.note(_FOR_EVER.format("" if keeps_pods else _AS_THEY_DID))
-        fields.change(("spec", "template", "spec", "restartPolicy"), _RESTARTS)
+        policy = ("spec", "template", "spec", "restartPolicy")
+        is_always = fields.text(*policy) in ("", "Always")
+        fields.change(policy, _RESTARTS if is_always else _ALWAYS)
     else:
         fields.note(job.FOR_EVER)
     service = fields.text("spec", "serviceName")

@@ -30,6 +30,7 @@ from allranks.convert.verdicts import (
     METADATA,
     Beside,
     Fields,
+    Outcome,
     Rule,
     Rules,
     carried,
@@ -416,11 +417,22 @@ def _workers(target: Rewrite, runtime: _Runtime, specs: str) -> FieldPath:
     _template(target, runtime, name, template)
     _trainer(target, runtime, template)
     replicas: FieldPath = (*worker, "replicas")
-    count = k8s.number(runtime.policy, "numNodes") or 1
-    target.put_of_runtime(replicas, count, (*_POLICY, "numNodes"))
-    target.copy((*_TRAINER, "numNodes"), replicas)
+    if runtime.spec.get("mlPolicy") is None:
+        # Source: pkg/runtime/core/trainingruntime.go of kubeflow/trainer.
+        path: FieldPath = (*runtime.main, "template", "spec", "parallelism")
+        count = k8s.number(runtime.trainer, "template", "spec", "parallelism") or 1
+        target.put_of_runtime(replicas, count, path)
+        runtime.fields.say(path, Outcome.CARRIED, "nodes")
+        target.fields.change((*_TRAINER, "numNodes"), _NO_POLICY)
+    else:
+        count = k8s.number(runtime.policy, "numNodes") or 1
+        target.put_of_runtime(replicas, count, (*_POLICY, "numNodes"))
+        target.copy((*_TRAINER, "numNodes"), replicas)
     _initializers(target.fields, runtime, {name})
     return template
+
+
+_NO_POLICY = "Trainer reads it where its runtime has an mlPolicy alone"
 
 
 def _of_plain(target: Rewrite, inner: Conversion, runtime: _Runtime) -> None:

@@ -42,13 +42,16 @@ def pods(manifest: Manifest, others: Iterable[Manifest] = ()) -> list[OriginalPo
         return None
     name, trainer = name_of(manifest), mapping(manifest, "spec", "trainer")
     policy = mapping(runtime, "mlPolicy")
+    jobs = items(runtime, "template", "spec", "replicatedJobs")
     nodes = number(trainer, "numNodes") or number(policy, "numNodes") or 1
+    if runtime.get("mlPolicy") is None:  # then the pods are those that the runtime counts
+        labelled = runtimes.labelled(jobs) or {}
+        nodes = number(labelled, "template", "spec", "parallelism") or 1
     check_count(nodes)
     option = mapping(policy, "torch").get("numProcPerNode") or "auto"
     processes = str(trainer.get("numProcPerNode") or option)
     is_mpi = "mpi" in policy
     as_node = mapping(policy, "mpi").get("runLauncherAsNode") is True
-    jobs = items(runtime, "template", "spec", "replicatedJobs")
     # In Trainer's own runtimes of MPI, it is the launcher that is labelled.
     trains = text(runtimes.labelled(jobs) or {}, "name") or (
         runtimes.LAUNCHER if is_mpi and _is_built_in(manifest, others) else ""

@@ -161,7 +161,7 @@ def why_not_printed(
 ) -> tuple[Outcome, str]:
     """What becomes of a text about the nodes, which may be a file that others read."""
     if not shell_text.writes(command):
-        return Outcome.CHANGED, "it prints what the launcher prints"
+        return Outcome.CHANGED, "it only prints, with numbers or names that setup does not know"
     if is_missed(script, main_step, statement, command):
         return Outcome.NOT_CARRIED, _NO_FILE_OF_NODES
     file = written_for_step(script, main_step, statement)
