@@ -392,3 +392,11 @@ def test_no_key_for_reports_is_no_key(value: str) -> None:
     """An empty text in its place leaves wandb with the ~/.netrc of who submits."""
     rows = (f"export WANDB_API_KEY={value}", "python a.py --use-wandb")
     assert "wandb" in [verdict.path for verdict in _convert(*rows).verdicts]
+
+
+def test_a_profile_of_a_cloud_is_named() -> None:
+    """Botocore fails where its name is in no file, whatever keys there are."""
+    for row, is_lost in (("export AWS_PROFILE=team", True), ("export AWS_REGION=eu", False)):
+        text = f"#!/bin/bash\n#SBATCH -N 2\n{row}\nsrun python a.py\n"
+        lost = {verdict.path for verdict in job.convert(text.encode(), "a.sh").lost}
+        assert is_lost == ("AWS_PROFILE=team" in lost)

@@ -127,11 +127,32 @@ def say(script: Script, variables: ShellVariables, code: str) -> list[Verdict]:
         *keys,
         *([] if any(verdict.path == "wandb" for verdict in keys) else _reports(script)),
         *([] if _has_key_of_hub(keys, variables) else _publishes(script)),
+        *_profiles(script),
         *_packages(script, variables, code),
         *_settings(script, variables, code),
         *_caches(script, variables),
         *_models_of_ollama(script, variables),
     ]
+
+
+# Names of settings for a cloud, which stand in the home folder; who does not find one fails.
+_PROFILE = re.compile(
+    r"(?<![\w$])(?:AWS_(?:DEFAULT_)?PROFILE|CLOUDSDK_ACTIVE_CONFIG_NAME)="
+    r"(?!(?:\"\"|'')?(?:\s|\Z))[^\s;&|]+"
+)
+_NO_PROFILE = (
+    "it names settings in the home folder of who submits, which a pod has not, and programs that "
+    "do not find them fail: take it out, and let a Secret give the keys"
+)
+
+
+def _profiles(script: Script) -> list[Verdict]:
+    """The first line that names a profile of a cloud."""
+    match = _PROFILE.search(words.without_comments(script.text))
+    if match is None:
+        return []
+    line = script.line_with(_PROFILE.search)
+    return [Verdict(match[0], Outcome.NOT_CARRIED, "", _NO_PROFILE, line)]
 
 
 def _reports(script: Script) -> list[Verdict]:
