@@ -29,6 +29,7 @@ from allranks.convert.inputs import (
     unknown_fields,
     unquoted_names,
     unquoted_texts,
+    untried_workers,
     watched_keys,
 )
 from allranks.convert.pods import kubeflow_pod_names, missing_volumes
@@ -233,7 +234,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
     conversion = configmap_files.checked(conversion, document.data, context.texts_of)
     conversion = label_selectors.checked(conversion, document.data)
     conversion = managed_by.checked(conversion, document.data)
-    conversion = host_ports.noted(conversion)
+    conversion = untried_workers.noted(host_ports.noted(conversion), document.data)
     conversion = operator_containers.noted(conversion, document.group, document.data)
     verdicts = tuple(
         replace(verdict, line=document.line_of(verdict.keys)) for verdict in conversion.verdicts

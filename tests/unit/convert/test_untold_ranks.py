@@ -121,3 +121,53 @@ def test_a_restart_policy_that_no_stateful_set_has_is_said(policy: str, start: s
     )
     (own,) = [item for item in verdicts if item.path.endswith("restartPolicy")]
     assert own.why.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "is_noted"),
+    [("v2beta1", "", True), ("v1alpha2", "", False), ("v2beta1", "restartPolicy: Never, ", False)],
+)
+def test_workers_that_no_operator_makes_anew_are_said_to_be_replaced(
+    version: str, policy: str, *, is_noted: bool
+) -> None:
+    """Those of v1alpha2 are a StatefulSet's, which makes them anew."""
+    pod = "template: {spec: {containers: [{name: c, image: i, command: [mpirun, ./a]}]}}"
+    notes = (
+        text_as_jobs(
+            f"apiVersion: kubeflow.org/{version}\nkind: MPIJob\nmetadata: {{name: a}}\nspec: "
+            f"{{mpiReplicaSpecs: {{Launcher: {{{pod}}}, Worker: {{{policy}replicas: 2, {pod}"
+            "}}}\n"
+        )
+        .conversions[0]
+        .notes
+    )
+    assert is_noted == any("a worker without a restartPolicy is one" in note for note in notes)
+
+
+def test_roles_that_wait_for_each_other_are_said_to_fail_where_they_start_apart() -> None:
+    """TensorFlow itself waits without an end."""
+    role = (
+        "{replicas: 1, restartPolicy: Never, template: {spec: {containers: [{name: tensorflow, "
+        "image: i, command: [python, t.py]}]}}}"
+    )
+    notes = (
+        text_as_jobs(
+            "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: a}\nspec: {tfReplicaSpecs: "
+            f"{{Chief: {role}, Worker: {role}}}}}\n"
+        )
+        .conversions[0]
+        .notes
+    )
+    assert any("one that waits 300 s for chief fails" in note for note in notes)
+
+
+def test_a_tag_of_a_persons_own_image_tells_no_torch() -> None:
+    """``pytorch-trainer:1.4.0`` is version 1.4.0 of a trainer."""
+    for image, option in (("pytorch/pytorch:1.9", "local_rank"), ("a/pytorch-x:1.4", "local-rank")):
+        conversion = text_as_jobs(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: "
+            "{pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: "
+            f"pytorch, image: '{image}', command: [python, -m, torch.distributed.launch, "
+            "--nnodes=2, --node_rank=$(RANK), --master_addr=$(MASTER_ADDR), t.py]}]}}}}}\n"
+        ).conversions[0]
+        assert f'--{option}="$LOCAL_RANK"' in str(conversion.values["command"])

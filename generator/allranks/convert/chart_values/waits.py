@@ -31,14 +31,19 @@ def notes(values: Mapping[str, Any]) -> Iterator[str]:
         values: the values of a job.
     """
     nodes, dialect = values.get("nodes"), k8s.text(values, "scheduling", "dialect")
-    is_spread = values.get("workload") == "torchrun" and isinstance(nodes, int) and nodes > 1
+    workload, roles = values.get("workload"), k8s.mapping(values, "elastic", "roles")
+    is_spread = workload == "torchrun" and isinstance(nodes, int) and nodes > 1
+    # Workers and others wait for the names of the chief and of all parameter servers.
+    others = [role for role in ("chief", "ps") if k8s.mapping(roles, role)]
+    is_of_roles = workload == "elastic" and bool(others) and (len(roles) > 1 or bool(nodes))
     is_together = dialect not in ("", "none") or "queue" in values or bool(pod_groups(values))
     # Those that meet at an etcd wait there for each other, for as long as torchrun's own time.
     is_elsewhere = k8s.text(values, "torchrun", "rdzvBackend").startswith("etcd")
-    if not is_spread or is_together or is_elsewhere:
+    if not (is_spread or is_of_roles) or is_together or is_elsewhere:
         return
-    seconds = chart_defaults("torchrun")["network"]["waitSeconds"]
+    seconds = chart_defaults(str(workload))["network"]["waitSeconds"]
+    awaited = " and ".join(others) if is_of_roles else "rank 0"
     yield (
-        f"no scheduler starts the pods together, and one that waits {seconds} s for rank 0 fails: "
-        "set network.waitSeconds to the longest that a pod may wait for its place"
+        f"no scheduler starts the pods together, and one that waits {seconds} s for {awaited} "
+        "fails: set network.waitSeconds to the longest that a pod may wait for its place"
     )

@@ -401,11 +401,22 @@ def _of_workers(text: str, program: str) -> str:
     return f'{shebang}if [ "$K_MPI_JOB_ROLE" = worker ]; then\n{text}\nfi\n'
 
 
+def _worker_count(fields: Fields, dialect: _Dialect) -> int:
+    """How many workers an object has; one where it does not say it."""
+    replicas = fields.number(*dialect.replicas)
+    if replicas is None and fields.text("apiVersion").endswith("/v2beta1"):
+        fields.note(_NO_REPLICAS)
+    return 1 if replicas is None else replicas
+
+
+# Source: pkg/apis/validation of kubeflow/mpi-operator, v2beta1.
+_NO_REPLICAS = "its Worker says no replicas, for which the operator refuses it; here it has one"
+
+
 def _size(
     fields: Fields, dialect: _Dialect, launcher: PodTemplate, worker: PodTemplate, *, is_seed: bool
 ) -> None:
-    replicas = fields.number(*dialect.replicas)
-    workers = (1 if replicas is None else replicas) if worker.container else 0
+    workers = _worker_count(fields, dialect) if worker.container else 0
     as_worker = fields.get("spec", "runLauncherAsWorker") is True or not workers
     if as_worker:
         fields.put(("mpi", "runLauncherAsWorker"), value=True)
@@ -495,21 +506,12 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         _settings_of_role(fields, role)
 
 
-# Source: pkg/apis/kubeflow/v2beta1/default.go and pkg/controller of kubeflow/mpi-operator.
-_WORKERS = (
-    "a worker without a restartPolicy is one that the operator never makes anew, and one that is "
-    "evicted fails the job; here a worker that fails, or that its node has lost, is replaced"
-)
-
-
 def _settings_of_role(fields: Fields, role: str) -> None:
     """Say what becomes of a role's own settings, besides its pods."""
     path: FieldPath = ("spec", "mpiReplicaSpecs", role)
     if role == "Worker":
         why = "a worker that is lost is replaced with the run"
         fields.change((*path, "restartPolicy"), why, "runPolicy.backoffLimit")
-        if not fields.has(*path, "restartPolicy"):
-            fields.note(_WORKERS)
     elif role != "Launcher":
         fields.leave(path, "an MPIJob has no such role, nor its pods")
     else:

@@ -18,6 +18,7 @@ from allranks.convert.original.templates import (
     namespace_of,
     pod_count,
     pod_template,
+    replica_count,
     replica_specs,
 )
 from allranks.convert.verdicts import Fields
@@ -41,7 +42,7 @@ def pods(manifest: Manifest) -> list[OriginalPod]:
     workers, worker = by_role.get("Worker", (0, {}))
     _, launcher = by_role.get("Launcher", (1, {}))
     slots_field = spec.get("slotsPerWorker")
-    slots = 1 if slots_field is None else count(slots_field)
+    slots = 1 if slots_field is None else replica_count(slots_field)
     keys: dict[str, str] = {}
     if str(manifest.get("apiVersion")).startswith("kubeflow.org/v2"):
         folder = str(spec.get("sshAuthMountPath") or "/root/.ssh")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 # As torch.distributed.launch writes it from torch 2.0 on, and before (torch/distributed/run.py).
 _DASHED, _OLD = "--local-rank", "--local_rank"
 OF_LAUNCH = (
-    "torch.distributed.launch gives a script --local-rank, and so does the command here; before "
-    "torch 2 it was --local_rank: write that for a script that knows no other; with a script that "
+    "torch.distributed.launch gives a script --local-rank (before torch 2 --local_rank), and so "
+    "does the command here: write the other where the script knows no other; with a script that "
     "reads LOCAL_RANK it may be python3 and the script alone"
 )
 
@@ -53,8 +53,8 @@ def of_image(command: Sequence[str], image: str) -> tuple[str, ...]:
 def _has_torch_1(image: str) -> bool:
     """Whether an image's tag says torch 0 or 1; NVIDIA's images had torch 2 from 23.03 on."""
     name, _, tag = image.rpartition(":")
-    if "torch" not in name.rpartition("/")[2] or "/" in tag:
-        return False
+    if name.rpartition("/")[2] not in ("pytorch", "torch") or "/" in tag:
+        return False  # the tag of a person's own image says its own version
     month = re.match(r"(\d\d)\.(\d\d)(?!\d)", tag)
     if month is not None and "nvidia" in name:
         return (int(month[1]), int(month[2])) < _FIRST_WITH_TORCH_2

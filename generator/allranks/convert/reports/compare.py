@@ -20,6 +20,7 @@ from allranks.convert.pods.pod_values import TRAINER, is_set_by_job
 from allranks.convert.programs import (
     commands,
     entrypoints,
+    local_ranks,
     mpi_workers,
     rank_variables,
     references,
@@ -497,7 +498,8 @@ def _command(
         words = (*entrypoints.of(str(theirs.get("image") or "")), *words)
     as_typed = tuple(word.replace("$", "$$") for word in words)  # Kubernetes has put all in
     program = commands.read(as_typed, (), variables)
-    own = tuple(references.put_in(word, {}) for word in program.command)
+    command = local_ranks.of_image(program.command, str(theirs.get("image") or ""))
+    own = tuple(references.put_in(word, {}) for word in command)
     their_words = own if program.runner is commands.Runner.TORCHRUN else words
     # Where a chart has a setup, a script may be one and its last command; a role has none.
     is_split = program.setup or program.working_dir or own != words

@@ -93,7 +93,10 @@ def _signal(job: Draft, setting: Setting) -> None:
         why = "ranks with a handler get it as their pod ends, so long before it is killed"
         job.say("signal", Outcome.CHANGED, f"runPolicy.checkpointSignal, {to}", why)
     elif signal.name == "TERM":
-        job.say("signal", Outcome.CHANGED, to, "a pod is told to end so long before it is killed")
+        why = "a pod is told to end so long before it is killed"
+        if signal.to_script:
+            why += "; `B:` had the script alone told, and here its programs are, too"
+        job.say("signal", Outcome.CHANGED, to, why)
     else:
         job.say(
             "signal",

@@ -108,3 +108,11 @@ def test_a_file_of_the_scripts_own_that_is_removed_goes_with_its_pod() -> None:
         "srun ./pick python a.py\nrm -f ./pick\n"
     )
     assert [] == list(job.convert(text.encode(), "a.sh").lost)
+
+
+@pytest.mark.parametrize(("end", "ends_at_once"), [("", True), ("wait\n", False)])
+def test_a_step_that_the_script_does_not_wait_for_is_said(end: str, *, ends_at_once: bool) -> None:
+    """Its job ended with the script; the run goes on until its ranks are done."""
+    text = f"#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=4\nsrun python a.py &\n{end}"
+    (own,) = [item for item in job.convert(text.encode(), "a.sh").verdicts if item.path == "&"]
+    assert ends_at_once == own.why.endswith("ended at once, and the job with it")

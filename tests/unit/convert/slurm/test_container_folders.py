@@ -54,3 +54,16 @@ def test_an_option_of_a_container_that_has_a_value_takes_its_word() -> None:
         conversion.values["command"],
     )
     assert not [own for own in conversion.verdicts if own.path.startswith("home")]
+
+
+@pytest.mark.parametrize(
+    ("step", "stays"),
+    [("srun apptainer exec docker://a/b:1 python a.py", False), ("srun python a.py", True)],
+)
+def test_an_environment_of_the_node_ends_at_the_container(step: str, *, stays: bool) -> None:
+    """A pod is the container, whose own python counts."""
+    text = f"#!/bin/bash\n#SBATCH -N 2\nconda activate host\n{step}\n"
+    conversion = job.convert(text.encode(), "a.sh")
+    assert stays == ("conda activate" in conversion.values.get("setup", ""))
+    whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
+    assert stays or "the container's border" in whys["conda activate host"]

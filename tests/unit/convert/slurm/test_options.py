@@ -169,3 +169,11 @@ def test_an_option_that_is_typed_and_none_of_its_form_is_refused(
     row = f"#SBATCH {option} {text or words[1]!r}\n".replace("'", '"')
     converted = job.convert(script.replace(b"#SBATCH --nodes=2\n", row.encode()), "a.sh")
     assert [2] == [verdict.line for verdict in converted.lost]
+
+
+def test_a_signal_for_the_script_alone_is_noted_to_reach_its_programs() -> None:
+    """A pod that is told to end tells them all."""
+    for text, is_noted in (("B:TERM@120", True), ("TERM@120", False)):
+        script = f"#!/bin/bash\n#SBATCH -N 1 --time=60 --signal={text}\npython a.py\n"
+        whys = [own.why for own in job.convert(script.encode(), "a.sh").verdicts]
+        assert is_noted == any("`B:` had the script alone told" in why for why in whys)

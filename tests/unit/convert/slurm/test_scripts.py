@@ -163,7 +163,7 @@ def test_an_array_is_a_sweep_over_its_indexes() -> None:
     assert values["script"] == (
         "#!/bin/bash\n"
         "unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_STEP_ID "
-        "SLURM_STEPID\n"
+        "SLURM_STEPID SLURM_GPUS_PER_NODE\n"
         "# one seed for each task\n"
         'python train.py --seed "$SLURM_ARRAY_TASK_ID" --of "$SLURM_ARRAY_TASK_COUNT"\n'
     )

@@ -1,4 +1,4 @@
-"""The search paths of a node's shell, where its programs run in containers.
+"""The search paths and environments of a node's shell, where its programs run in containers.
 
 They end at the container's border: Apptainer sets PATH and LD_LIBRARY_PATH itself, and with Pyxis
 an image's own variables win. A pod is the container, and what the script sets there would take the
@@ -18,6 +18,13 @@ _TEXT = r"(?:\"[^\"\n`]*\"|'[^'\n]*'|[^\s;&|()`\"'#]*)"
 _SET = re.compile(
     rf"^(?:(?:export[ \t]+)?(?P<name>PATH|LD_LIBRARY_PATH)={_TEXT}"
     r"|unset[ \t]+(?P<removed>PATH|LD_LIBRARY_PATH))[ \t]*;?[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
+_ACTIVATED = re.compile(
+    r"^(?P<line>(?:conda|mamba|micromamba)[ \t]+activate\b[^\n;&|]*"
+    r"|(?:source|\.)[ \t]+\S*(?:/bin/activate|/etc/profile\.d/conda\.sh)\b[^\n;&|]*"
+    r"|eval[ \t]+\"\$\((?:\S*/)?(?:conda|mamba|micromamba)[ \t]+shell[^)\n]*\)\")"
+    r"[ \t]*;?[ \t]*(?:#.*)?$",
     re.MULTILINE,
 )
 # What runs here, and what starts a container or something else.
@@ -51,6 +58,14 @@ def carry(text: str) -> tuple[str, list[Verdict]]:
         verdicts.setdefault(name, Verdict(name, Outcome.CHANGED, "", _WHY, line=line))
         return ""
 
+    def without_environment(match: re.Match[str]) -> str:
+        line = text.count("\n", 0, match.start()) + 1
+        path = shell_text.short(match["line"])
+        verdicts[path] = Verdict(path, Outcome.CHANGED, "", _WHY, line=line)
+        return ""
+
+    if not _OF_ALL_STEPS.search(text):  # else the script itself runs in the container
+        text = _ACTIVATED.sub(without_environment, text)
     return _SET.sub(without, text), list(verdicts.values())
 
 

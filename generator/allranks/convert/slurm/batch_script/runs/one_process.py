@@ -37,7 +37,11 @@ from allranks.convert.slurm.batch_script.text import (
     substitutions,
     words,
 )
-from allranks.convert.slurm.options import CPUS_PER_TASK, TASKS_PER_NODE
+from allranks.convert.slurm.options import (
+    CPUS_PER_TASK,
+    OPTIONS_OF_VARIABLES,
+    TASKS_PER_NODE,
+)
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -325,6 +329,9 @@ def _without_launcher(script: Script, rendezvous: RendezvousVariables, rest: str
     return launcher_environment.unset_all(script, rendezvous, rest)
 
 
+_GPUS = "SLURM_GPUS_PER_NODE"
+
+
 def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     """The numbers of tasks and their CPUs that no option of the script asks for, and of its step.
 
@@ -335,9 +342,12 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     options = {setting.name for setting in script.settings}
     variables = {name for name, _ in words.variables(script.text)}
     of_step = [name for name in launcher_environment.OF_STEP if name not in variables]
+    of_steps = {own.name.removeprefix("srun ") for step in steps for own in step.settings}
+    if script.size.gpu_count and not OPTIONS_OF_VARIABLES[_GPUS] & (options | of_steps):
+        of_step += [] if _GPUS in variables else [_GPUS]
     if any(step.is_srun and step.words for step in steps):
         # srun tells its tasks how many they are, and how many of a node where it is told itself.
-        options |= {own.name.removeprefix("srun ") for step in steps for own in step.settings}
+        options |= of_steps
         is_of_options = bool(options & TASKS_PER_NODE) or "SLURM_NTASKS_PER_NODE" in variables
         return of_step if is_of_options else ["SLURM_NTASKS_PER_NODE", *of_step]
     is_counted = bool(options & {*_TASK_OPTIONS, "gpus-per-task"})

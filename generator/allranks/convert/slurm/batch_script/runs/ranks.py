@@ -133,7 +133,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         nested = _nested_text(reading, main, place, program, steps)
         (_say_loop if nested is None else _say_beside)(reading, main, steps)
         if script.statements[place].in_background:
-            body.say(script.statements[place].last_line, "&", Outcome.CHANGED, "", behind_step.OVER)
+            _say_sign(reading, main, script.statements[place].last_line)
     elif step_conditions.has(script, main, statement):
         nested = step_conditions.text_with(script, main, statement, program)
         _say_end(reading, main, statement)
@@ -482,7 +482,13 @@ def _say_end(reading: ScriptReading, main: Step, statement: Statement) -> None:
     behind_step.say(reading, reading.script.text, main.command, behind)
     behind_step.say_files(reading.main_step, body, main, main.command.redirections)
     if statement.in_background:
-        body.say(main.command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
+        _say_sign(reading, main, main.command.line)
+
+
+def _say_sign(reading: ScriptReading, main: Step, line: int) -> None:
+    """Say what becomes of the `&` behind a step."""
+    why = behind_step.why_in_background(reading.script, main.command)
+    reading.body.say(line, "&", Outcome.CHANGED, "", why)
 
 
 def _nested_text(

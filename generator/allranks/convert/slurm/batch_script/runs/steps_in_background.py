@@ -44,5 +44,6 @@ def edits(
         return []
     start, end = sign.span("sign")
     is_last = _END_OF_LINE.match(text, end) is not None
-    reading.body.say(command.line, "&", Outcome.CHANGED, "", behind_step.OVER)
+    why = behind_step.why_in_background(reading.script, command)
+    reading.body.say(command.line, "&", Outcome.CHANGED, "", why)
     return [(start, end, "" if is_last else ";")]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OF_LOG = f"the lines are the run's log: `{names.CLI} logs NAME`"
 OVER = "the run is over when its ranks are"
+_UNAWAITED = "; the script, which has no `wait` behind it, ended at once, and the job with it"
 BEHIND = "it stands behind the step: make it a run of its own"
 BESIDE = (
     "it went on beside what follows it, on the first node: where it is to go on beside the ranks "
@@ -107,6 +108,17 @@ def why_over(behind: Sequence[Command]) -> str:
     return f"{OVER}, with their exit code in place of {list_some(codes, 4)}" if codes else OVER
 
 
+def why_in_background(script: Script, step: Command) -> str:
+    """Why a step that the script does not wait for is run as any other.
+
+    Args:
+        script: the script.
+        step: the step, behind which `&` stands.
+    """
+    waits = any(own.name == "wait" for own in script.commands if own.start > step.start)
+    return OVER if waits else f"{OVER}{_UNAWAITED}"
+
+
 def copies_files(texts: Sequence[str]) -> bool:
     """Whether words bring away what ranks have written: ``cp -r $TMPDIR/out /scratch``.
 
@@ -169,7 +181,8 @@ def say_in_loop(reading: ScriptReading, step: Step, statement: Statement) -> Non
     )
     say_files(reading.main_step, body, step, step.command.redirections)
     if several_steps.is_in_background(script, step) and not statement.in_background:
-        body.say(step.command.line, "&", Outcome.CHANGED, "", OVER)
+        why = why_in_background(script, step.command)
+        body.say(step.command.line, "&", Outcome.CHANGED, "", why)
 
 
 def say_evaluated(reading: ScriptReading, main: Step) -> None:
