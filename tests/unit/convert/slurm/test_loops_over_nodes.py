@@ -229,3 +229,15 @@ def test_where_a_loop_writes_to_is_said() -> None:
     """The lines of all its steps are the run's log."""
     text = f"#!/bin/bash\n{_NODES}\n{_HOSTS}\nfor i in 0 1 2; do\n{_STEP} &\ndone > a.log\nwait\n"
     assert "the run's log" in _behind(job.convert(text.encode(), "job.sbatch"))["> a.log"]
+
+
+@pytest.mark.parametrize("question", ["$(scontrol show hostnames $N)", "`scontrol show hostnames`"])
+def test_a_loop_that_makes_the_launchers_list_of_hosts_is_left_out(question: str) -> None:
+    """The launcher has its own, and no line reads this one."""
+    loop = f'for h in {question}; do echo "$h slots=4" >> hosts; done'
+    text = f"#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=4\n{loop}\ndeepspeed --hostfile hosts a.py\n"
+    conversion = job.convert(text.encode(), "a.sh")
+    assert not [own for own in conversion.lost if "scontrol" in own.path]
+    assert "for h" not in conversion.values.get("setup", "")
+    whys = {own.path[:5]: own.why for own in conversion.verdicts}
+    assert "the launcher has its own list of hosts" in whys["for h"]

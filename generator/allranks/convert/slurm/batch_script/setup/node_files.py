@@ -49,6 +49,10 @@ _MAKING = words.IDLE | frozenset(
 )
 # A question in a here-document: ``cat > hosts <<EOF``, and ``$(scontrol show hostnames)``.
 _ASKS_IN_TEXT = re.compile(r"<<(?:.|\n)*(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b")
+# The same in the words of a loop: ``for h in $(scontrol show hostnames)``.
+_ASKS_IN_LOOP = re.compile(
+    r"\bfor[ \t]+\w+[ \t]+in[ \t]+\"?(?:\$\(|`)\s*scontrol\s+show\s+hostnames?\b"
+)
 _IN_PLACE = re.compile(r"-i.*|--in-place.*")
 _LOOKING = words.IDLE | {"cat", "rm", "wc", "head"}
 
@@ -202,7 +206,8 @@ def is_list_of_hosts(script: Script, main_step: MainStep, statement: Statement) 
     if main_step.statement < 0 or not _makes_list(script, main_step, statement):
         return False
     is_question = not statement.is_simple and _asks_nodes(statement)
-    is_question |= _ASKS_IN_TEXT.search(script.slice(statement)) is not None
+    text = script.slice(statement)
+    is_question |= any(form.search(text) for form in (_ASKS_IN_TEXT, _ASKS_IN_LOOP))
     return is_question or _reads_answers(script, main_step, statement)
 
 
