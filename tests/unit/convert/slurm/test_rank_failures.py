@@ -79,3 +79,11 @@ def test_a_test_of_a_step_that_hides_a_failure_is_a_loss(row: str, *, is_lost: b
     """Such a rank goes on as one that has succeeded."""
     reasons = [verdict.why for verdict in _convert(row).lost]
     assert is_lost == any(why.startswith("a rank that fails goes on here") for why in reasons)
+
+
+def test_what_stands_behind_an_mpirun_is_run_once_as_it_was() -> None:
+    """The launcher runs the branch, and no rank."""
+    conversion = _convert("if true; then", "  mpirun -np 4 python a.py", "  echo over", "fi")
+    assert "mpi" == conversion.values["workload"]
+    assert "|| exit" not in conversion.values["command"][-1]
+    assert not [own for own in conversion.verdicts if "each rank runs what" in own.why]

@@ -47,7 +47,9 @@ def edit(
         step: the step's command.
         program: what each rank runs in its place.
     """
-    if step.in_loop:  # over the nodes, each of which is a pod
+    # A loop over the nodes is gone, as each is a pod; and mpirun is run once, by the launcher, where
+    # the script goes on behind it as it did.
+    if step.in_loop or reading.body.workload == "mpi":
         return step.start, step.end, program
     text = reading.script.text
     commands = [other for other in statement.commands if other.start >= step.start]
