@@ -87,3 +87,9 @@ def test_what_stands_behind_an_mpirun_is_run_once_as_it_was() -> None:
     assert "mpi" == conversion.values["workload"]
     assert "|| exit" not in conversion.values["command"][-1]
     assert not [own for own in conversion.verdicts if "each rank runs what" in own.why]
+
+
+def test_what_stands_beside_an_mpirun_is_not_called_the_ranks() -> None:
+    """The launcher copies once, as the script did."""
+    rows = ("run() {", "  mpirun -np 4 python a.py | tee log", "  cp out last", "}", "run")
+    assert not [own for own in _convert(*rows).lost if "each rank would run it" in own.why]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.steps import behind_step
-from allranks.convert.slurm.batch_script.text import words
+from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def edit(
         step: the step's command.
         program: what each rank runs in its place.
     """
-    # A loop over the nodes is gone, as each is a pod; and mpirun is run once, by the launcher, where
-    # the script goes on behind it as it did.
-    if step.in_loop or reading.body.workload == "mpi":
+    # A loop over the nodes is gone, as each is a pod; and mpirun runs once, in the launcher, which
+    # goes on behind it as the script did.
+    if step.in_loop or words.any_of(shell_text.split(program), words.MPI_LAUNCHERS):
         return step.start, step.end, program
     text = reading.script.text
     commands = [other for other in statement.commands if other.start >= step.start]

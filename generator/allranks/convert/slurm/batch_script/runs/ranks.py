@@ -543,6 +543,8 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     script, body = reading.script, reading.body
     step_commands = {id(step.command) for step in steps}
     is_alone = step_conditions.has_one_rank(reading)
+    # What stands around an mpirun is run once, by the launcher.
+    has_ranks = main.is_srun or not words.any_of(main.words, words.MPI_LAUNCHERS)
     functions = {other.function for other in script.statements if other.function}
     statement = script.statements[main.statement]
     setup_lines.say_activated(reading, statement, "command")
@@ -552,7 +554,7 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         if step.is_multi and step.statement == main.statement:
             behind_step.say_files(reading.main_step, body, step, step.command.redirections)
     output = behind_step.OUTPUT.search(script.slice(statement))
-    if output is not None and not (is_alone or statement.function):
+    if output is not None and has_ranks and not (is_alone or statement.function):
         path, why = output["output"], _WRITTEN_BY_EACH
         body.say(statement.last_line, path, Outcome.NOT_CARRIED, "command", why)
     for command in [] if is_alone else statement.commands:
@@ -561,7 +563,7 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
         is_step, is_excluded = id(command) in step_commands, command.excludes(main.command)
         is_other = is_step or is_excluded
         is_program = words.is_python(texts) or words.are_of_script(texts)
-        if is_excluded and not is_step and is_program:
+        if has_ranks and is_excluded and not is_step and is_program:
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _AS_ONE_PROCESS)
         outcome, why = Outcome.NOT_CARRIED, missing_in_pods.NO_SLURM
@@ -570,7 +572,7 @@ def _say_beside(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
             tool = words.base(words.unwrapped(texts)[0])
             outcome, why = missing_in_pods.TOOLS.get(tool, (outcome, why))
             body.say(command.line, text, outcome, "command", why)
-        if not is_other and (not is_harmless or _writes_config(command)):
+        if has_ranks and not is_other and (not is_harmless or _writes_config(command)):
             text = script.text[command.start : command.end]
             body.say(command.line, text, Outcome.NOT_CARRIED, "command", _IN_EACH_RANK)
 
