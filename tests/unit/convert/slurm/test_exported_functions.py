@@ -59,3 +59,29 @@ def test_a_torchrun_in_such_a_function_is_refused_for_what_it_is() -> None:
     with pytest.raises(InvalidValues) as refused:
         _convert(1, *rows, "srun -n 1 bash -c go")
     assert "the function go starts ranks, and the shell of a step" in str(refused.value)
+
+
+def test_such_a_function_loads_modules_and_leaves_the_meeting_to_the_launcher() -> None:
+    """Both are what a pod needs of its lines; the one is no reason against the other."""
+    conversion = _convert(
+        2,
+        "init() {",
+        "  module load cuda",
+        "  export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)",
+        "}",
+        "export -f init",
+        "srun bash -c 'init; python a.py; echo over'",
+    )
+    command = conversion.values["command"][-1]
+    assert "command -v module" in command
+    assert "scontrol" not in command
+
+
+def test_a_function_that_stands_before_the_program_is_setups() -> None:
+    """The text of the step's shell is setup up to its program, and calls the function there."""
+    rows = ("init() {", "  module load cuda", "}", "export -f init")
+    conversion = _convert(2, *rows, "srun bash -c 'init; python a.py'")
+    definition, _, call = conversion.values["setup"].partition("export -f init")
+    assert "init() {" in definition
+    assert "init" in call
+    assert ["a.py"] == [word for word in conversion.values["command"] if word.endswith(".py")]

@@ -195,10 +195,11 @@ def _defined(reading: ScriptReading, line: str, program: commands.Program) -> st
 def _in_command(reading: ScriptReading, number: int, program: commands.Program) -> str:
     """A statement that the command's shell has; a function that it alone has, as a pod runs it."""
     script, statement = reading.script, reading.script.statements[number]
-    if not exported_functions.is_of_step(script, statement):
+    if not exported_functions.are_of_step(reading, statement):
         return script.slice(statement)
-    edits = local_hosts.edits(reading, statement, "command") + setup_edits.of_modules(statement)
+    edits = local_hosts.edits(reading, statement, "command")  # of what the others leave out
     edits = edits or branch_settings.edits(reading, statement, [], program)
+    edits += setup_edits.of_modules(statement)
     return shell_text.edited(script.text, edits, statement.start, statement.end)
 
 

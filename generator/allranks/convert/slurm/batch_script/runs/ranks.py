@@ -118,7 +118,7 @@ def read_ranks(reading: ScriptReading, main: Step, steps: list[Step]) -> None:
     _say_rank_zero(reading, main, program)
     _check_program(script, variables, main, program)
     main_step.has_launcher = rank_sizes.is_of_mpi(script, variables, main, program)
-    main_step.is_torchrun = program.runner is Runner.TORCHRUN
+    main_step.is_torchrun, main_step.inner_setup = program.runner is Runner.TORCHRUN, program.setup
     for number in sorted(step_statements):
         other = script.statements[number]
         body.say(other.line, script.slice(other), Outcome.CHANGED, "command", _ONCE)

@@ -82,7 +82,7 @@ _OF_TENSORFLOW = (
     "`workload: elastic` and elastic.framework: tensorflow tells each pod its own"
 )
 _BY_EACH_RANK = "each rank makes it, as its name has what tells where the ranks meet"
-OF_STEP = "it is a part of the command, and stands there"
+_OF_STEP = "it is a part of the command, and stands there"
 _OF_SRUN = "these are options of srun's, each of which is said by itself"
 
 
@@ -100,9 +100,9 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
         if node_files.is_missed(script, reading.main_step, statement, command):
             return Outcome.NOT_CARRIED, _NO_FILE
         return missing_in_pods.TOOLS.get(program, (Outcome.CHANGED, slurm_questions.WHY))
-    is_of_step = not is_single and exported_functions.is_of_step(script, statement)
+    is_of_step = not is_single and exported_functions.are_of_step(reading, statement)
     if statement.function or is_of_step:
-        return (Outcome.CHANGED, OF_STEP) if is_of_step else None
+        return (Outcome.CHANGED, _OF_STEP) if is_of_step else None
     if why := _why_of_pod(reading, statement, program):
         return Outcome.CHANGED, why
     text = script.slice(statement)
@@ -131,7 +131,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
                 return None
             rendezvous.dropped.update(assigned_names)
             is_of_srun = _are_options_of_srun(reading, assigned_names)
-            return Outcome.CHANGED, _OF_SRUN if is_of_srun else OF_STEP
+            return Outcome.CHANGED, _OF_SRUN if is_of_srun else _OF_STEP
     elif is_single and _is_of_the_script(script, rendezvous, statement, command, assigned_names):
         return None
     elif is_meeting:

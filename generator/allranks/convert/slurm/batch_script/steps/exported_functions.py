@@ -9,10 +9,12 @@ import re
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import scanner
+from allranks.convert.slurm.batch_script.text import shell_text
 
 if TYPE_CHECKING:
     from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
+    from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
 
 
 def is_for_step(script: Script, function: str) -> bool:
@@ -26,18 +28,23 @@ def is_for_step(script: Script, function: str) -> bool:
     return not is_called and any(function in exported_by(own) for own in script.commands)
 
 
-def is_of_step(script: Script, statement: Statement) -> bool:
-    """Whether a statement defines such functions, or exports them, and does nothing else.
+def are_of_step(reading: ScriptReading, statement: Statement) -> bool:
+    """Whether a statement defines such functions, or exports them, and setup calls none of them.
 
     Args:
-        script: the script.
+        reading: the script, and what is known of its step.
         statement: one of its statements.
     """
-    if statement.function:
-        return is_for_step(script, statement.function)
     names = [name for own in statement.commands for name in exported_by(own)]
     is_export = bool(statement.commands) and all(map(exported_by, statement.commands))
-    return is_export and all(is_for_step(script, name) for name in names)
+    names = [statement.function] if statement.function else names
+    # The text of the step's shell may call them before its program, where setup does it.
+    by_setup = {own.name for own in shell_text.commands_of(reading.main_step.inner_setup)}
+    return (
+        (is_export or bool(statement.function))
+        and by_setup.isdisjoint(names)
+        and all(is_for_step(reading.script, name) for name in names)
+    )
 
 
 def exported_by(command: Command) -> list[str]:

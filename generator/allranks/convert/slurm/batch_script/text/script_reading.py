@@ -201,6 +201,7 @@ class MainStep:
         is_torchrun: whether it is a torchrun, which the chart starts.
         may_launch: whether it is a script that may start a torchrun.
         in_loop: whether a loop starts it.
+        inner_setup: what stands before the program in the text of its shell, and becomes setup.
     """
 
     statement: int = -1
@@ -209,6 +210,7 @@ class MainStep:
     is_torchrun: bool = False
     may_launch: bool = False
     in_loop: bool = False
+    inner_setup: str = ""
 
 
 @dataclass(frozen=True, slots=True)
