@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Where the chart's rendezvous is not in the way of one that a program of the pods makes.
+OTHER_PORT = 29409
 # Where a program sets one itself, in shell or in Python.
 _SETS = re.compile(rf"(?<![\w$])(?:{'|'.join(NAMES)})[\"'\])]{{0,3}}\s*=(?!=)")
 

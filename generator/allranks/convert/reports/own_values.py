@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allranks.convert.programs import rank_variables
+
 if TYPE_CHECKING:
     from allranks.convert.verdicts import FieldPath
 
@@ -16,7 +18,11 @@ _NO_RESTARTS = "torchrun starts no ranks again within a pod"
 _REASONS: tuple[tuple[FieldPath, Any, str], ...] = (
     (("trackers", "mode"), "none", "no tracker is told of the run"),
     (("torchrun", "maxRestarts"), 0, _NO_RESTARTS),
-    (("torchrun", "port"), 29409, "where the chart's rendezvous is in nobody's way"),
+    (
+        ("torchrun", "port"),
+        rank_variables.OTHER_PORT,
+        "where the chart's rendezvous is in nobody's way",
+    ),
     (("torchrun", "port"), None, _OF_COMMAND),
     (("torchrun", "rdzvBackend"), None, _OF_COMMAND),
     (("torchrun", "tee"), None, _OF_COMMAND),

@@ -469,11 +469,11 @@ def mount(job: Draft, key: str, text: str) -> None:
         job.fields.put(("workspace", "mountPath"), mounts.workspace, (key,))
     has_home_of_root = any(f"{own['mountPath']}/".startswith("/root/") for own in mounts.mounts)
     no_slurm = f"a pod has no Slurm, nor {list_some(mounts.of_slurm, 4)}"
+    besides = f"; {no_slurm}" if mounts.of_slurm else ""
+    besides += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
     reasons = _why_not_mounted(mounts)
     if reasons:
-        why = "; ".join(reasons)
-        why += f"; {no_slurm}" if mounts.of_slurm else ""
-        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
+        why = "; ".join(reasons) + besides
         has_others = len(mounts.mounts) > len({part for part, _ in mounts.unknown})
         why += f"; the others: {_OF_NODE}" if has_others else ""
         job.fields.say((key,), Outcome.NOT_CARRIED, "podTemplate.spec.volumes", why)
@@ -484,9 +484,7 @@ def mount(job: Draft, key: str, text: str) -> None:
         why = _OWN_TMP if mounts.has_whole_tmp else "the pod's own /tmp"
         job.fields.say((key,), outcome, "", why)
     elif (mounts.workspace or mounts.has_here) and not mounts.mounts:
-        why = f"the folder that `{names.CLI} sbatch` and `submit` send is there"
-        why += f"; {no_slurm}" if mounts.of_slurm else ""
-        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
+        why = f"the folder that `{names.CLI} sbatch` and `submit` send is there{besides}"
         to = "workspace.mountPath" if mounts.workspace else ""
         job.fields.say((key,), Outcome.CHANGED, to, why)
     else:
@@ -496,9 +494,7 @@ def mount(job: Draft, key: str, text: str) -> None:
                 f"; the folder that the job is submitted from is the one that `{names.CLI} sbatch` "
                 "and `submit` send, and what is written there goes with the pod"
             )
-        why += f"; {no_slurm}" if mounts.of_slurm else ""
-        why += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
-        job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why)
+        job.fields.say((key,), Outcome.CHANGED, "podTemplate.spec.volumes", why + besides)
 
 
 def _container_env(job: Draft, setting: Setting) -> None:

@@ -216,8 +216,7 @@ class _SizeReader:
         text = self.texts[name]
         why = f"{text!r} is not {form}" if text else f"it has no value: {form} is wanted"
         self.say(name, Outcome.NOT_CARRIED, "", why)
-        if name in self.texts:
-            self.size.misfits[name] = why
+        self.size.misfits[name] = why
 
 
 def read(settings: Iterable[Setting]) -> Size:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.programs import commands, deepspeed_words, references, scanner
+from allranks.convert.programs import (
+    commands,
+    deepspeed_words,
+    rank_variables,
+    references,
+    scanner,
+)
 from allranks.convert.programs.commands import Runner
 from allranks.convert.slurm import sizes
 from allranks.convert.slurm.batch_script.runs import mpi_ranks, openmp_threads
@@ -49,8 +55,7 @@ _COLOSSALAI_HOSTS = re.compile(
     r"(?![\"']?(?:localhost|127\.0\.0\.1)[\"']?(?:\s|$))",
     re.DOTALL,
 )
-# Where the chart's rendezvous is not in the way of one in the pods, and where it is by itself.
-_OTHER_PORT = 29409
+# Where the chart's rendezvous is by itself.
 _USUAL_PORT = re.compile(r"(?<![\w.])29500(?![\w.])")
 _WITHOUT_MPI = (
     "{} gave the ranks MPI, and torchrun does not: for a program that uses mpi4py or Horovod "
@@ -129,7 +134,7 @@ def put_size(reading: ScriptReading, main: Step, program: commands.Program) -> N
             body.notes.append(_WITHOUT_MPI.format(launcher))
     body.nodes = nodes if nodes is not None else (None if script.size.gpus else 1)
     if body.workload == "torchrun" and body.nodes != 1 and _may_meet(reading, main, program):
-        body.values["torchrun"]["port"] = _OTHER_PORT
+        body.values["torchrun"]["port"] = rank_variables.OTHER_PORT
 
 
 def rank_count(reading: ScriptReading) -> int:

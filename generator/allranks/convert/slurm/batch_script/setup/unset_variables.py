@@ -204,7 +204,7 @@ def _is_in_command_alone(reading: ScriptReading, name: str) -> bool:
         and name in dict(words.variables(reading.script.slice(statement)))
     ]
     sets = [
-        {own for own, _ in pairs} if (pairs := shell_text.assigned_by(command)) else set()
+        {own for own, _ in shell_text.assigned_by(command)}
         for statement in readers
         for command in statement.commands
     ]
