@@ -48,14 +48,20 @@ dist.destroy_process_group()
 os._exit(0)  # without torch's teardown, which may abort on a busy machine
 """
 
-# Rank 0 ends well at "go", the other never.
+# Rank 0 ends well at "go", the other never. Both have seen "go" in one all-reduce, and the other is
+# through with it: none is left waiting there for a rank that looked a moment later.
 UNEVEN = STEADY.replace(
-    "while True:",
-    """while True:
-    if dist.get_rank() == 0 and os.path.exists("go"):
+    """    if go.item() == dist.get_world_size():
+        break
+""",
+    """    if go.item():
+        if dist.get_rank() == 1:
+            open("waits", "w").close()
+            time.sleep(1000)
+        while not os.path.exists("waits"):
+            time.sleep(0.01)
         os._exit(0)
-    if os.path.exists("go"):
-        time.sleep(1000)""",
+""",
 )
 
 
