@@ -24,8 +24,10 @@ from allranks.convert.inputs import (
     master_services,
     misspelt_keys,
     operator_containers,
+    quoted_numbers,
     related_objects,
     same_names,
+    slash_comments,
     unknown_fields,
     unquoted_names,
     unquoted_texts,
@@ -261,6 +263,7 @@ def convert_document(document: Document, context: Context) -> Conversion:
 def _notes_on_texts(document: Document) -> Iterator[str]:
     if document.kind != "AppDef":  # which no Kubernetes reads
         yield from unquoted_texts.notes(document.data, document.token_of, document.place_of)
+        yield from quoted_numbers.notes(document.data, document.place_of)
 
 
 def namespace_notes(namespace: str, *, is_chosen: bool) -> Iterator[str]:
@@ -360,6 +363,8 @@ _OTHER_FORMS = ("batch.paddlepaddle.org",)
 
 def _hint(others: list[Document]) -> str:
     for document in others:
+        if any(slash_comments.is_in(text) for text in (document.kind, document.group)):
+            return slash_comments.HINT
         successor = _SUCCESSORS.get((document.group, document.kind))
         if successor:
             return successor

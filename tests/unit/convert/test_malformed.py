@@ -446,3 +446,13 @@ def test_a_number_that_is_none_is_in_its_reason() -> None:
     """What was given is named, as in other messages."""
     conversion = convert(("replicas: 2", "replicas: three"))
     assert "'three' is no whole number" in {own.why for own in conversion.lost}
+
+
+@pytest.mark.parametrize(
+    "comment", ["kind: PyTorchJob // mine", "replicas: 2 // two", 'image: "x:1 // tested"']
+)
+def test_a_comment_in_the_manner_of_c_is_named(comment: str) -> None:
+    """YAML reads it as part of the value; what is written for a program may have it."""
+    old = comment.partition(" //")[0] + ('"' if comment.endswith('"') else "")
+    assert "# in its place" in refusal(WORKERS.replace(old, comment)).hint
+    convert(("python, t.py", "python, -c, 'print(7 // 2)'"))

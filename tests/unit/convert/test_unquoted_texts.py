@@ -57,6 +57,19 @@ def test_a_boolean_or_a_number_in_the_place_of_a_text_is_named() -> None:
     assert not any("labels.spot" in note for note in notes)
 
 
+def test_a_text_in_the_place_of_a_number_is_named() -> None:
+    """It is read as the number; what people make up, as a label, may be any text."""
+    text = _JOB.replace("2.0", '"2"').replace("spot: yes", 'size: "3"')
+    (document,) = _documents(text)
+    conversion = registry.convert_document(document, Context())
+    (note,) = (note for note in conversion.notes if "takes a number" in note)
+    assert note == (
+        'spec.pytorchReplicaSpecs.Worker.replicas: "2" is a text, and Kubernetes takes a number: '
+        "it is read as 2 here; write it without quotes (m.yaml:7)"
+    )
+    assert conversion.values["nodes"] == 2
+
+
 def test_the_text_that_stands_for_a_boolean_is_compared() -> None:
     """`yes` is "true" on both sides, and a whole number of pods may be written 2.0."""
     (document,) = _documents(_JOB)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allranks.convert.inputs import enumerations, pod_counts, pod_shapes, quoted_booleans
+from allranks.convert.inputs import (
+    enumerations,
+    pod_counts,
+    pod_shapes,
+    quoted_booleans,
+    slash_comments,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,5 +25,5 @@ def refuse(manifest: Mapping[str, Any]) -> None:
     Raises:
         InputError: it is one.
     """
-    for check in (pod_counts, pod_shapes, enumerations, quoted_booleans):
+    for check in (slash_comments, pod_counts, pod_shapes, enumerations, quoted_booleans):
         check.refuse(manifest)
