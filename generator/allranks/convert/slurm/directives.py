@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks import names
 from allranks.convert.slurm import amounts, placement
 from allranks.convert.slurm.batch_script.containers import images, singularity_environment
-from allranks.convert.slurm.batch_script.text import shell_text, words
+from allranks.convert.slurm.batch_script.text import sent_folder, shell_text, words
 from allranks.convert.slurm.draft import OF_STEP, key_of
 from allranks.convert.verdicts import Named, Outcome
 from allranks.humanize import list_some
@@ -210,8 +210,8 @@ def _annotation(job: Draft, setting: Setting) -> None:
 def chdir(job: Draft, setting: Setting) -> None:
     """Carry the folder that the job, or its step, starts in."""
     is_of_step = setting.line in {other.line for other in job.body.settings}
-    here = images.HERE if is_of_step else {".", "./"}  # a directive has no shell
-    if setting.value in here:
+    # A directive has no shell.
+    if sent_folder.is_sent(setting.value, ()) if is_of_step else setting.value in (".", "./"):
         job.say(setting.name, Outcome.CHANGED, "", "it starts there anyway")
     elif not setting.value.startswith("/") or "%" in setting.value:
         is_unknown = "$" in setting.value

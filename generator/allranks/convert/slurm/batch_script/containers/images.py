@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks.convert.pods.image_names import is_repository
-from allranks.convert.slurm.batch_script.text import shell_text
+from allranks.convert.slurm.batch_script.text import sent_folder, shell_text
 from allranks.convert.slurm.batch_script.text.words import DOCKER
 from allranks.convert.verdicts import Outcome, Verdict
 
@@ -207,8 +207,6 @@ _FLAGS = frozenset(
     }
 )
 _OTHER_FLAG = re.compile(r"(?:x-\w+(?:[.-]\w+)*|id|size|mode)(?:=.*)?")
-# The folder that a job is submitted from, which is sent with a run.
-_SUBMIT_DIRS = frozenset({"$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
 _OF_SLURM = re.compile(
     r"/(?:usr/)?(?:local/)?(?:s?bin|lib(?:64)?)/(?:\S*/)?(?:lib)?(?:slurm|munge)\S*"
     r"|/(?:usr/)?(?:local/)?s?bin/(?:srun|sbatch|salloc|scontrol|squeue|sinfo|sacct|scancel)"
@@ -229,10 +227,6 @@ _BELOW_TMP = re.compile(r"/tmp(?:/|$)")  # noqa: S108 - of the script
 _OF_TMP = re.compile(r"\$\{?((?:SLURM_)?TMPDIR)\b\}?(?=/|$)")
 # A comma, but for one within `$(…)`.
 _BETWEEN_MOUNTS = re.compile(r",(?![^()]*\))")
-HERE = _SUBMIT_DIRS | {"$PWD", "${PWD}", "$(pwd)", "`pwd`", "$(pwd -P)", ".", "./"}
-HERE |= {
-    f"$({program} {here})" for program in ("realpath", "readlink -f") for here in (".", "$PWD")
-}
 
 
 def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
@@ -265,7 +259,8 @@ def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
         if target in _OF_SYSTEM:
             result.over_image.append(part.strip())
             continue
-        if source in HERE and rest.startswith("/") and "$" not in rest and not result.workspace:
+        is_here = sent_folder.is_sent(source, ())
+        if is_here and rest.startswith("/") and "$" not in rest and not result.workspace:
             result.workspace = target
             continue
         of_tmp = _OF_TMP.match(source)
@@ -274,7 +269,7 @@ def mounts(text: str, own_names: Collection[str] = ()) -> Mounts:
             result.has_whole_tmp |= source == target == "/tmp"  # noqa: S108 - the nodes'
             result.of_tmp += [part.strip()] if source != target else []
             continue
-        if source in HERE and target in HERE:
+        if is_here and sent_folder.is_sent(target, ()):
             result.has_here = True
             continue
         if not plain or target in targets or ".." in (source + target).split("/"):
@@ -392,11 +387,7 @@ def without_folder(container: Container) -> Container:
         container: the container; its folder is not the one that is sent.
     """
     parts = [part for part in container.values.get("mounts", "").split(",") if part]
-    own = [
-        part
-        for part in parts
-        if part.partition(":")[0] in HERE - _SUBMIT_DIRS and _place(part).startswith("/")
-    ]
+    own = [part for part in parts if _is_of_own_folder(part) and _place(part).startswith("/")]
     if not own:
         return container
     others = ",".join(part for part in parts if part not in own)
@@ -471,6 +462,12 @@ def unite(inside: dict[str, Any], container: Container, line: int) -> list[Verdi
     for key, value in values.items():
         inside.setdefault(key, value)
     return verdicts
+
+
+def _is_of_own_folder(bind: str) -> bool:
+    """Whether what is mounted is the folder that a shell is in, by that name: ``$PWD:/work``."""
+    source = bind.partition(":")[0]
+    return sent_folder.is_sent(source, ()) and not sent_folder.is_itself(source, ())
 
 
 def _place(bind: str) -> str:
@@ -564,7 +561,7 @@ def _read_options(
             binds.append(value.replace(";", ","))
         elif name == "--mount" and (bind := _bind_of(value)):
             binds.append(bind)
-        elif name in folders and value in HERE:
+        elif name in folders and sent_folder.is_sent(value, ()):
             continue  # the run starts there
         elif name in folders and value.startswith("/") and "$" not in value:
             container.values["working_dir"] = value
