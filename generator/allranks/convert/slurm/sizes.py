@@ -164,10 +164,9 @@ def fill(size: Size, step: Size) -> None:
         size.gpus_per_node, size.gpus = step.gpus_per_node, step.gpus
         size.gpu_types = step.gpu_types
     if size.cpus_per_task is None and step.cpus_per_task is not None:
-        size.cpus_per_task, size.cpus_per_node = step.cpus_per_task, step.cpus_per_node
-    if size.cpus_per_node is None or size.tasks_per_node is None:
-        # A step may leave some of its job's alone: it is the job's that a pod has.
-        size.cpus_per_node = max(step.cpus_per_node or 0, size.cpus_per_node or 0) or None
+        size.cpus_per_task = step.cpus_per_task
+    # A step may leave some of its job's alone: it is the job's that a pod has.
+    size.cpus_per_node = max(step.cpus_per_node or 0, size.cpus_per_node or 0) or None
     if size.memory is None:
         size.memory = step.memory
 

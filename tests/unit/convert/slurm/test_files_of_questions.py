@@ -112,3 +112,62 @@ def test_a_file_of_nodes_that_no_program_reads_is_not_missed(rows: tuple[str, ..
     """The step only writes into it, or does not name it."""
     conversion = _convert("CONF=/tmp/c.yaml", "echo $SLURM_JOB_NODELIST > $CONF", *rows)
     assert not [own for own in conversion.lost if own.line == 4]
+
+
+@pytest.mark.parametrize(
+    ("question", "step"),
+    [
+        ("srun hostname > hosts.txt", "deepspeed --num_gpus 4 a.py --hosts=hosts.txt"),
+        ("srun hostname > hosts", "mpirun --hostfile hosts -np 8 python a.py --list hosts"),
+        ("srun hostname > hosts", "ARGS='--nodes hosts'\nmpirun python a.py $ARGS"),
+        ("scontrol show hostnames > nodes", "srun python a.py --nodes nodes"),
+        ("scontrol show hostnames > nodes", "srun torchrun a.py --nodes $(wc -l < nodes)"),
+    ],
+)
+def test_a_list_that_the_program_reads_is_not_the_launchers(question: str, step: str) -> None:
+    """Its launcher has a list of its own, and the program has none."""
+    conversion = _convert(question, step)
+    file = question.rsplit(maxsplit=1)[-1]
+    assert [file] == [file for own in conversion.lost if f" {file} " in f" {own.why} "]
+
+
+@pytest.mark.parametrize(
+    ("question", "reasons"),
+    [
+        ("srun -l hostname | awk '{print $2}' > hosts", ("8 times", "--label")),
+        ("srun hostname > hosts", ("8 times",)),
+        ("srun -n1 hostname > hosts", ()),
+        ("srun -n1 -l hostname | tee hosts", ("--label",)),
+    ],
+)
+def test_what_several_tasks_answered_one_pod_answers_once(
+    question: str, reasons: tuple[str, ...]
+) -> None:
+    """With no number of a task in front: a program that reads the file finds another one."""
+    rows = ("#!/bin/bash", "#SBATCH -N 1 --ntasks-per-node=8 --gpus=2", question)
+    conversion = job.convert("\n".join((*rows, "python a.py --hosts hosts", "")).encode(), "a.sh")
+    whys = [own.why for own in conversion.lost if own.path.startswith("srun")]
+    assert bool(reasons) == bool(whys)
+    assert all(reason in whys[0] for reason in reasons)
+
+
+def test_an_srun_that_prints_leaves_the_numbers_of_the_script_as_they_were() -> None:
+    """The program is started by none, and finds no number that Slurm does not set."""
+    head = ("#!/bin/bash", "#SBATCH -N 1 --ntasks-per-node=8 --gpus=2")
+    scripts = ["\n".join((*head, *rows, "python a.py", "")) for rows in ((), ("srun hostname",))]
+    plain, printing = (job.convert(text.encode(), "a.sh") for text in scripts)
+    unset = [
+        next(line for line in own.values["script"].splitlines() if line.startswith("unset"))
+        for own in (plain, printing)
+    ]
+    assert unset[0] == unset[1]
+    why = next(own.why for own in printing.verdicts if own.path == "--ntasks-per-node")
+    assert "what an srun prints (line 3) is printed once" in why
+    assert "finds 1" in why
+
+
+def test_words_of_a_program_are_no_options_of_srun() -> None:
+    """A program may have options of the same names; what stands before it is srun's."""
+    rows = ('A="--wait=60"', "B='--nodes hosts'", "srun $A python a.py $B")
+    whys = {own.line: own.why for own in _convert(*rows).verdicts if own.line in (3, 4)}
+    assert ["options of srun's" in whys[line] for line in (3, 4)] == [True, False]

@@ -265,10 +265,11 @@ def test_a_launcher_in_a_function_that_nobody_calls_is_no_step() -> None:
 def test_an_srun_that_only_prints_is_none_that_is_not_there() -> None:
     """Slurm prints on each node, and the pod once: the lines about nodes and tasks say so."""
     conversion = _convert(_TASKS, "srun --mpi=pmix echo hello", "python a.py")
-    why = "what srun starts there (line 3) only prints: a pod prints it once"
+    why = "what srun starts there (line 3) prints, and a pod prints it once"
     assert _verdict(conversion, "--nodes").why == why
     assert _verdict(conversion, "--ntasks-per-node").why == (
-        "the script runs once, in one pod; an srun (line 3) only prints, and does so once"
+        "the script runs once, in one pod; what an srun prints (line 3) is printed once; "
+        "a program that reads SLURM_NTASKS finds 1"
     )
 
 

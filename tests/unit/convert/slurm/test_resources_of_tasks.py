@@ -113,3 +113,12 @@ def test_other_accelerators_are_no_gpus_that_a_script_does_not_ask_for() -> None
     assert 4 == conversion.values["procsPerNode"]
     assert not {"gpusPerNode", "gpuResource"} & conversion.values.keys()
     assert ["--gres"] == [own.path for own in conversion.lost]
+
+
+def test_a_pod_has_the_cpus_of_the_job_where_a_step_takes_a_part() -> None:
+    """The step leaves some of them to nobody, and the memory of each is the pod's as well."""
+    directives = "-N 1 --gpus-per-task=1 --cpus-per-gpu=2 --mem-per-cpu=24G"
+    text = f"#!/bin/bash\n#SBATCH {directives}\nsrun -n 1 --cpus-per-task=1 python train.py\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    requests = conversion.values["resources"]["perPod"]["requests"]
+    assert {"cpu": "2", "memory": "48Gi"} == {name: str(requests[name]) for name in requests}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from allranks.convert.slurm import job
@@ -96,3 +98,42 @@ def test_a_question_whose_answer_is_printed_by_a_filter_is_left_out(
         text = f"#!/bin/bash\n{options}\n{other}\n{step}\n"
         values = job.convert(text.encode(), "a").values
         assert row in values.get("setup", "") + values.get("script", "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "ends"),
+    [
+        (("set -e", "python a.py", "A=$(scontrol show job 1)"), True),
+        (("set -e", "python a.py", "A=$(squeue -h | head -1)"), False),
+        (("set -eo pipefail", "python a.py", "A=$(squeue -h | head -1)"), True),
+        (("set -eo pipefail", "python a.py", "scontrol show job 1 | tee job"), True),
+        (("set -e", "python a.py", "scontrol show job 1 | tee job"), False),
+        (("set -e", "python a.py", "export A=$(squeue -h)"), False),
+        (("set -e", "python a.py", "set +e", "A=$(squeue -h)"), False),
+        (("python a.py", "A=$(squeue -h)"), False),
+        (("set -e", "python a.py", "A=$(squeue -h) || A=0"), False),
+    ],
+)
+def test_where_a_question_ends_the_script_it_is_said(rows: tuple[str, ...], ends: bool) -> None:
+    """The lines behind it save what was trained; bash says where a script ends."""
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus=1", *rows, "cp -r out /data", ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    whys = [own.why for own in conversion.lost if "no programs of Slurm's" in own.why]
+    assert [ends] == ["nothing after it runs" in why for why in whys]
+    own_program = "python() { :; }; cp() { echo copied; }\n"
+    shell = subprocess.run(
+        ["bash", "-c", own_program + "\n".join((*rows, "cp -r out /data"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert ends == ("copied" not in shell.stdout)
+
+
+def test_each_line_that_asks_is_named() -> None:
+    """Not the first alone: each leaves a variable without a text."""
+    rows = ("python a.py", "A=$(squeue -h)", "B=$(sinfo -h)", "echo $A $B > state")
+    text = "\n".join(("#!/bin/bash", "#SBATCH -N 1 --gpus=1", *rows, ""))
+    conversion = job.convert(text.encode(), "job.sbatch")
+    assert [4, 5] == [own.line for own in conversion.lost if "no programs of" in own.why]

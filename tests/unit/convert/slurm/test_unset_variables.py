@@ -469,3 +469,15 @@ def test_the_jobs_own_output_by_a_glob_is_the_runs_log() -> None:
     assert "is the run's log" in lost["./logs/${SLURM_JOB_ID}_*"]
     whys = {verdict.path: verdict.why for verdict in conversion.verdicts}
     assert "as ckpt/${SLURM_JOB_ID}_*" in whys["$SLURM_JOB_ID"]
+
+
+@pytest.mark.parametrize(
+    ("row", "is_lost"),
+    [('srun "$@"', True), ("srun -n1 $*", True), ('python a.py "$@"', False)],
+)
+def test_a_script_that_runs_its_words_needs_some(row: str, is_lost: bool) -> None:
+    """Without one nothing runs, and the run has succeeded; srun without a program fails."""
+    text = f"#!/bin/bash\n#SBATCH -N 1 --gpus 1\n{row}\n"
+    conversion = job.convert(text.encode(), "job.sbatch")
+    verdict = next(own for own in conversion.verdicts if own.path == "$@")
+    assert is_lost == (verdict in conversion.lost)

@@ -38,6 +38,7 @@ from allranks.convert.slurm.batch_script.text import (
     here_documents,
     node_loops,
     own_paths,
+    set_options,
     shell_text,
     started_words,
     unreached_lines,
@@ -265,16 +266,7 @@ def say(reading: ScriptReading, code: str) -> None:
         (_OF_WORKSPACES, Outcome.NOT_CARRIED, _NO_WORKSPACES),
     )
     for pattern, outcome, why in asked_elsewhere:
-        match = pattern.search(code)
-        lines = _lines(script, code, pattern.search) if match is not None else [0]
-        line = next((own for own in lines if not _only_shows(script, own)), lines[0])
-        is_lost = any(
-            own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
-        )
-        if match is not None and not (line and is_lost):
-            own = Outcome.CHANGED if _only_shows(script, line) else outcome
-            question = (pattern.search(script.lines[line - 1]) if line else None) or match
-            body.say(line, question[1].strip(), own, "", why)
+        _say_question(script, body, code, pattern, (outcome, why))
     who = _WHO.search(code)
     if who is not None:
         line, *_ = _lines(script, code, _WHO.search)
@@ -282,6 +274,31 @@ def say(reading: ScriptReading, code: str) -> None:
     if SUBMITTING.search(code):
         outcome, why = TOOLS["sbatch"]
         body.say(script.line_with(SUBMITTING.search), "sbatch", outcome, "", why)
+
+
+def _say_question(
+    script: Script, body: Body, code: str, pattern: re.Pattern[str], reason: tuple[Outcome, str]
+) -> None:
+    """Say in which lines a script asks something that no pod answers."""
+    match = pattern.search(code)
+    outcome, why = reason
+    for line in _lines(script, code, pattern.search) if match is not None else []:
+        is_lost = any(
+            own.line == line and own.outcome is Outcome.NOT_CARRIED for own in body.verdicts
+        )
+        if match is None or (line and is_lost):
+            continue
+        is_shown = _only_shows(script, line)
+        question = ((pattern.search(script.lines[line - 1]) if line else None) or match)[1].strip()
+        commands = [command for command in script.commands if command.line == line]
+        ends = any(set_options.ends_at(script.text, own, question) for own in commands)
+        body.say(
+            line,
+            question,
+            Outcome.CHANGED if is_shown else outcome,
+            "",
+            why + set_options.ENDS_THERE * ends,
+        )
 
 
 def _say_containers(reading: ScriptReading, code: str) -> None:

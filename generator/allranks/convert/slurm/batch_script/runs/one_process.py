@@ -30,6 +30,7 @@ from allranks.convert.slurm.batch_script.steps import (
     several_steps,
     srun_variables,
     step_folders,
+    step_search,
 )
 from allranks.convert.slurm.batch_script.text import (
     parsing,
@@ -105,7 +106,7 @@ def read_script(reading: ScriptReading, steps: list[Step], *, nested: bool) -> N
     several_steps.check_in_turn(script, steps)
     several_steps.check_read(script)
     sruns = [step for step in steps if step.is_srun and step.words]
-    is_batch = not sruns
+    is_batch = all(step_search.only_prints(step.words) for step in sruns)
     say_sizes(script, variables, steps, is_batch=is_batch)
     if nested:
         body.notes.append(
@@ -150,11 +151,11 @@ def say_sizes(
     printing = other_nodes.printing_line(steps)
     if size.task_count > size.node_count:
         why = "the script runs once, in one pod"
-        why += f"; an srun (line {printing}) only prints, and does so once" if printing else ""
+        why += f"; what an srun prints (line {printing}) is printed once" if printing else ""
         # Without GPUs the script tells them, as Slurm does.
         is_counted = is_batch and (size.gpu_count or size.node_count > 1)
         is_counted = is_counted and "SLURM_NTASKS" not in words.without_comments(script.text)
-        why += f"; {_COUNTS_ONE}" if is_counted and not printing else ""
+        why += f"; {_COUNTS_ONE}" if is_counted else ""
         for name in ("ntasks", "ntasks-per-node", "tasks-per-node", "gpus-per-task"):
             size.outcomes[name] = (Outcome.CHANGED, "procsPerNode", why)
     if size.node_count > 1:
@@ -345,7 +346,9 @@ def _uncounted(script: Script, steps: list[Step]) -> list[str]:
     of_steps = {own.name.removeprefix("srun ") for step in steps for own in step.settings}
     if script.size.gpu_count and not OPTIONS_OF_VARIABLES[_GPUS] & (options | of_steps):
         of_step += [] if _GPUS in variables else [_GPUS]
-    if any(step.is_srun and step.words for step in steps):
+    if any(
+        step.is_srun and step.words and not step_search.only_prints(step.words) for step in steps
+    ):
         # srun tells its tasks how many they are, and how many of a node where it is told itself.
         options |= of_steps
         is_of_options = bool(options & TASKS_PER_NODE) or "SLURM_NTASKS_PER_NODE" in variables

@@ -82,7 +82,7 @@ def verdict(
     if not who:
         why = "no command that is known here starts anything on the other nodes"
         if printing:
-            why = f"what srun starts there (line {printing}) only prints: a pod prints it once"
+            why = f"what srun starts there (line {printing}) prints, and a pod prints it once"
         return Outcome.CHANGED, "nodes: 1", why
     why = (
         f"{who} may start ranks on the other nodes: start them with srun, torchrun or mpirun, "

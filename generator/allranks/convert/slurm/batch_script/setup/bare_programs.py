@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.containers import images
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
-from allranks.convert.slurm.batch_script.setup import working_folder
+from allranks.convert.slurm.batch_script.setup import node_files, working_folder
 from allranks.convert.slurm.batch_script.steps import (
     mpirun,
     programs_of_folder,
@@ -20,8 +20,11 @@ from allranks.convert.slurm.batch_script.text import shell_text, words
 from allranks.convert.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script_reading import ScriptReading
+    from allranks.convert.slurm.options import Setting
 
 # A variable that an option of a container gives it as it is.
 _ITSELF = re.compile(r"(?:--env|-e) (\w+)=[\"']?\$\{?\1\}?[\"']?")
@@ -48,6 +51,7 @@ def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, 
             if not rest or reading.variables.listed.get(name, [""])[:1][0].startswith("-"):
                 continue  # the options are in the array with what they are for
             own = own[len(own) - len(rest) :]
+            _say_answers(reading, statement, command, settings, rest)
         program = words.base(own[0].text)
         is_srun = words.base(inner[0]) == "srun"
         is_read = is_srun or program not in words.UNREAD_CONTAINERS
@@ -72,6 +76,34 @@ def edits(reading: ScriptReading, statement: Statement) -> list[tuple[int, int, 
         if own[0].start > start:
             own_edits.append((start, own[0].start, lead))
     return own_edits
+
+
+def _say_answers(
+    reading: ScriptReading,
+    statement: Statement,
+    command: Command,
+    settings: Sequence[Setting],
+    rest: list[str],
+) -> None:
+    """Say where later lines read a file with what several tasks answer, or with their numbers."""
+    script = reading.script
+    writers = [own for own in statement.commands if own.start >= command.start]
+    files = [
+        file
+        for own in writers
+        for file in node_files.files_of(own)
+        if node_files.is_read_behind(script, statement, file)
+    ]
+    if not files or not step_search.only_prints(rest):
+        return
+    tasks = step_search.size_of(script, settings).task_count
+    reasons = [f"it ran {tasks} times, and a pod runs it once"] if tasks > 1 else []
+    if any(setting.name == "label" for setting in settings):
+        reasons.append("--label put the number of the task in front of each line")
+    if reasons:
+        text = script.text[command.start : command.end]
+        why = f"{', and '.join(reasons)}: write the {files[0]} that later lines read yourself"
+        reading.body.say(command.line, text, Outcome.NOT_CARRIED, "", why)
 
 
 def _is_moved(reading: ScriptReading, command: Command) -> bool:

@@ -41,7 +41,7 @@ from allranks.convert.verdicts import Outcome
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from allranks.convert.programs.scanner import Command, Statement
     from allranks.convert.slurm.batch_script.text.script import Script
@@ -58,6 +58,7 @@ _COUNTS = words.RENDEZVOUS - {"MASTER_ADDR", "MASTER_PORT", "MASTER_IP", "MASTER
 _OF_SIZE = re.compile(r"\s(?:-[nNw]|--(?:ntasks|nodes|nodelist))[\s=]*\"?\$\{?\w+\}?\"?(?=\s)")
 _NO_NODES = "it asks Slurm for its nodes, and a pod has none"
 _NO_FILE = "it asks Slurm, and a pod has none: write the file that later lines read yourself"
+_NO_FILE_FOR_STEP = "it asks Slurm, and a pod has none: write the {} that the step reads yourself"
 # The names of all nodes, and not that of the first.
 _LIST = re.compile(node_names.LIST)
 _REQUEUING = ("scontrol", "sbatch")
@@ -97,9 +98,7 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     """Why a statement is left out; None where it is not."""
     script, rendezvous = reading.script, reading.rendezvous
     if command is not None and program in words.SLURM_TOOLS:
-        if node_files.is_missed(script, reading.main_step, statement, command):
-            return Outcome.NOT_CARRIED, _NO_FILE
-        return missing_in_pods.TOOLS.get(program, (Outcome.CHANGED, slurm_questions.WHY))
+        return _why_of_tool(reading, statement, command, program)
     is_of_step = not is_single and exported_functions.are_of_step(reading, statement)
     if statement.function or is_of_step:
         return (Outcome.CHANGED, _OF_STEP) if is_of_step else None
@@ -146,6 +145,17 @@ def why_dropped(  # noqa: PLR0911 - a return for each reason
     if is_single:
         return None
     return _why_not_in_setup(reading, statement, command, program, reads_dropped=reads_dropped)
+
+
+def _why_of_tool(
+    reading: ScriptReading, statement: Statement, command: Command, program: str
+) -> tuple[Outcome, str]:
+    """Why a line that is one of Slurm's programs is left out."""
+    if node_files.is_missed(reading.script, reading.main_step, statement, command):
+        return Outcome.NOT_CARRIED, _NO_FILE
+    if file := node_files.written_for_step(reading.script, reading.main_step, statement):
+        return Outcome.NOT_CARRIED, _NO_FILE_FOR_STEP.format(file)
+    return missing_in_pods.TOOLS.get(program, (Outcome.CHANGED, slurm_questions.WHY))
 
 
 def _why_of_pod(reading: ScriptReading, statement: Statement, program: str) -> str:
@@ -603,12 +613,24 @@ def _exports_text(reading: ScriptReading, command: Command) -> bool:
 
 def _are_options_of_srun(reading: ScriptReading, names_of: Iterable[str]) -> bool:
     """Whether variables have options of srun's alone: ``SRUN_ARGS="--wait=60 --unbuffered"``."""
+    step = reading.script.statements[reading.main_step.statement]
+    if not {*names_of} <= {name for own in step.commands for name in _before_program(own)}:
+        return False
     texts = [text for name in names_of for text in reading.variables.contents.get(name, ())]
     parsed = [parse(shell_text.split(text), "srun", 0) for text in texts]
     return bool(parsed) and all(
         settings and not rest and all(own.option is not None for own in settings)
         for settings, rest in parsed
     )
+
+
+def _before_program(command: Command) -> Iterator[str]:
+    """The variables that stand among the options of an srun, and not among its program's words."""
+    rest = words.unwrapped([scanner.unquote(token.text) for token in command.words])
+    while rest[:1] == ["srun"] or (rest and shell_text.variable_alone(rest[0])):
+        if name := shell_text.variable_alone(rest[0]):
+            yield name
+        rest = parse(rest[1:], "srun", 0)[1]
 
 
 def _is_printed(script: Script, names_of: frozenset[str]) -> bool:

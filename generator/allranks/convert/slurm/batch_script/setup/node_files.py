@@ -34,6 +34,8 @@ _HAS_LIST = re.compile(
     r"\b(?:mpi(?:run|exec)\S*|horovodrun|deepspeed|orterun|prterun|charmrun|pdsh)\b"
 )
 _OF_HOSTS = re.compile(r"(?i)host|machine|node")
+# Where the words of a program begin, behind those of its launcher.
+_PROGRAM = re.compile(r"(?<![\w./-])(?:[\w./${}-]*/)?(?:python[\d.]*\s|[\w.-]+\.(?:py|sh|jl)\b)")
 _OPTION_OF_HOSTS = re.compile(r"--?(?:[\w-]*host[\w-]*|machinefile|f|H)[= ]\s*\S+")
 # A file that a command writes into.
 _WRITTEN = re.compile(
@@ -64,7 +66,7 @@ def is_missed(script: Script, main_step: MainStep, statement: Statement, command
     """
     return any(
         not _makes_list(script, main_step, other)
-        for other in _readers(script, main_step, statement, _files_of(command))
+        for other in _readers(script, main_step, statement, files_of(command))
     )
 
 
@@ -89,38 +91,50 @@ def written_for_step(script: Script, main_step: MainStep, statement: Statement) 
 
     Nor is it one that a launcher has as its list of hosts: the chart's has its own.
     """
-    step = _text_of_step(script, main_step)
-    has_list = _HAS_LIST.search(step) is not None
-    files = [
-        file
-        for command in statement.commands
-        for file in _files_of(command)
-        if not (has_list and _OF_HOSTS.search(file))
-    ]
-    step = _text_of_step(script, main_step, but_for=_OPTION_OF_HOSTS) if has_list else step
-    return next((file for file in files if _is_in(file, step)), "")
+    launcher, program = _texts_of_step(script, main_step)
+    has_list = _HAS_LIST.search(script.slice(script.statements[main_step.statement])) is not None
+    return next(
+        (
+            file
+            for command in statement.commands
+            for file in files_of(command)
+            if _is_in(file, program)
+            or (_is_in(file, launcher) and not (has_list and _OF_HOSTS.search(file)))
+        ),
+        "",
+    )
 
 
-def _text_of_step(
-    script: Script, main_step: MainStep, *, but_for: re.Pattern[str] | None = None
-) -> str:
-    """The step, without the files that it writes, and what the variables in it are set to.
+def _texts_of_step(script: Script, main_step: MainStep) -> tuple[str, str]:
+    """The words of the launcher and those of the program behind it, without the files they write.
 
-    Args:
-        script: the script.
-        main_step: its step.
-        but_for: words that do not count; None for no such.
+    Each with what the variables in it are set to. Without a launcher of many hosts all are the
+    first's, and such a launcher's are without the option that names its list.
     """
-    texts = [script.slice(script.statements[main_step.statement])]
-    parts: set[str] = set()
-    for text in texts:  # grows
-        own = _WRITTEN.sub(" ", text) if but_for is None else but_for.sub(" ", text)
+    text = script.slice(script.statements[main_step.statement])
+    if _HAS_LIST.search(text) is None:
+        return _with_values(script, text), ""
+    start = _PROGRAM.search(text)
+    end = start.start() if start else len(text)
+    launcher = _with_values(script, _OPTION_OF_HOSTS.sub(" ", text[:end]))
+    return _OPTION_OF_HOSTS.sub(" ", launcher), _with_values(script, text[end:])
+
+
+def _with_values(script: Script, text: str) -> str:
+    """A text without the files that it writes, and what the variables in it are set to."""
+    texts = [text]
+    known_names: set[str] = set()
+    for part in texts:  # grows
+        own = _WRITTEN.sub(" ", part)
         # In single quotes they are for the shell of the step's own text.
-        names = {*_VARIABLE.findall(own), *(name for name, _ in words.variables(own))} - parts
-        parts |= names
-        texts += [value for name in sorted(names) for value in script.assigned_texts.get(name, ())]
-    text = _WRITTEN.sub(" ", "\n".join(texts))
-    return text if but_for is None else but_for.sub(" ", text)
+        names = {*_VARIABLE.findall(own), *(name for name, _ in words.variables(own))}
+        texts += [
+            value
+            for name in sorted(names - known_names)
+            for value in script.assigned_texts.get(name, ())
+        ]
+        known_names |= names
+    return _WRITTEN.sub(" ", "\n".join(texts))
 
 
 def _is_in(file: str, text: str) -> bool:
@@ -134,8 +148,12 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _NO_FILES = ("/dev/null", "/dev/tcp/")
 
 
-def _files_of(command: Command) -> list[str]:
-    """The files that a command writes its output into, by an option of srun's, too."""
+def files_of(command: Command) -> list[str]:
+    """The files that a command writes its output into, by an option of srun's, too.
+
+    Args:
+        command: a command of the script.
+    """
     files = [
         target
         for operator, target in command.redirections
@@ -145,7 +163,20 @@ def _files_of(command: Command) -> list[str]:
         typed = [scanner.unquote(word.text) for word in command.words[1:]]
         settings = options.parse(typed, "srun", command.line)[0]
         files += [own.value for own in settings if own.name == "output"]
+    elif command.name == "tee":
+        files += [word.text for word in command.words[1:] if not word.text.startswith("-")]
     return [own for own in map(scanner.unquote, files) if not own.startswith(_NO_FILES)]
+
+
+def is_read_behind(script: Script, statement: Statement, file: str) -> bool:
+    """Whether what stands behind a statement names a file that it writes.
+
+    Args:
+        script: the script.
+        statement: a statement of it.
+        file: the file, as typed.
+    """
+    return _is_in(file, _WRITTEN.sub(" ", words.without_comments(script.text[statement.end :])))
 
 
 def why_not_asked(
@@ -154,7 +185,7 @@ def why_not_asked(
     """What becomes of a step that only asks the nodes something, maybe for a file."""
     file = written_for_step(script, main_step, statement)
     if not file and is_missed(script, main_step, statement, command):
-        file = _files_of(command)[0]
+        file = files_of(command)[0]
     if file:
         return Outcome.NOT_CARRIED, _NO_ANSWERS.format(file)
     return Outcome.CHANGED, "it only prints"
@@ -233,7 +264,7 @@ def _reads_answers(script: Script, main_step: MainStep, statement: Statement) ->
         for other in script.statements
         if other.start < statement.start
         for command in other.commands
-        for file in _files_of(command)
+        for file in files_of(command)
     )
 
 
@@ -242,14 +273,14 @@ def _makes_list(script: Script, main_step: MainStep, statement: Statement) -> bo
     return _writes_list(script, main_step, statement) and all(
         _writes_list(script, main_step, other)
         for command in statement.commands
-        for other in _readers(script, main_step, statement, _files_of(command))
+        for other in _readers(script, main_step, statement, files_of(command))
     )
 
 
 def _writes_list(script: Script, main_step: MainStep, statement: Statement) -> bool:
     """Whether a statement does no more than write a file that the launcher has as its hosts."""
     main = script.statements[main_step.statement]
-    files = [file for own in statement.commands for file in (*_files_of(own), *_edited(own))]
+    files = [file for own in statement.commands for file in (*files_of(own), *_edited(own))]
     is_before = bool(files) and not statement.function and statement.start < main.start
     return (
         is_before

@@ -351,6 +351,8 @@ def _say_tools(script: Script, body: Body, statement: Statement) -> bool:
             outcome, why = Outcome.CHANGED, slurm_questions.WHY
         elif not statement.is_simple and slurm_questions.is_submission(script.text, tool):
             outcome, why = missing_in_pods.TOOLS["sbatch"]
+        elif set_options.ends_at(script.text, tool):
+            why += set_options.ENDS_THERE
         body.say(tool.line, path, outcome, "", why)
     return bool(tools)
 

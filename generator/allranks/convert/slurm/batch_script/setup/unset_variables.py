@@ -14,6 +14,7 @@ from allranks.convert.slurm.batch_script.text import (
     function_words,
     library_variables,
     shell_text,
+    started_words,
     unread_variables,
     words,
 )
@@ -237,11 +238,22 @@ def _say_missing_words(reading: ScriptReading, whole: str) -> None:
         # What stands in single quotes is of another language: awk's `$1`.
         shell = words.expanded_part(shell_text.without_shown(shell_text.without_printing(needed)))
         is_numbered = _NUMBERED.search(shell) is not None
-        outcome = Outcome.NOT_CARRIED if is_numbered else Outcome.CHANGED
+        is_needed = is_numbered or _runs_words(script)
+        outcome = Outcome.NOT_CARRIED if is_needed else Outcome.CHANGED
         is_array = any(setting.name == "array" for setting in script.settings)
         usage = "convert SCRIPT --words 'WORD ...'" if is_array else "sbatch SCRIPT WORD..."
         why = f"no words were given behind the script's name: `{names.CLI} {usage}`"
-        body.say(line, "$1 …" if outcome is Outcome.NOT_CARRIED else "$@", outcome, "", why)
+        body.say(line, "$1 …" if is_numbered else "$@", outcome, "", why)
+
+
+def _runs_words(script: Script) -> bool:
+    """Whether a script's own words are the program that it runs: ``srun "$@"``."""
+    for statement in script.statements:
+        for command in [] if statement.function else statement.commands:
+            texts = [scanner.unquote(token.text) for token in command.words]
+            if words.unwrapped(started_words.behind_srun(texts))[:1] in (["$@"], ["$*"]):
+                return True
+    return False
 
 
 def _line_that_reads(script: Script, name: str) -> int:

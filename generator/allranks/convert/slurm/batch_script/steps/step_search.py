@@ -188,7 +188,7 @@ def _ibrun(
     ]
     _check_counts(script, command, settings)
     is_multi = bool(program_words) or "multi-prog" in counts
-    size = _step_size(script, settings)
+    size = size_of(script, settings)
     return Step(
         number, command, settings, program_words, is_srun=True, size=size, is_multi=is_multi
     )
@@ -202,7 +202,7 @@ def _srun_step(reading: ScriptReading, number: int, command: Command, inner: lis
         size, is_multi = script.size, False
     else:
         _check_counts(script, command, settings)
-        size = _step_size(script, settings)
+        size = size_of(script, settings)
         if size.node_count > 1:
             program_words = _without_profiler(reading.details, command, program_words)
         inside = words_inside(program_words)
@@ -266,7 +266,13 @@ def _has_blanks(command: Command, name: str) -> bool:
     return bool(name) and [word.text for word in command.words[:2]] == [name, "="]
 
 
-def _step_size(script: Script, settings: Sequence[Setting]) -> Size:
+def size_of(script: Script, settings: Sequence[Setting]) -> Size:
+    """How many nodes and tasks a step has.
+
+    Args:
+        script: the script.
+        settings: the options of the step's srun.
+    """
     own = [setting for setting in settings if setting.name in _SIZES and "$" not in setting.value]
     if not own:
         return script.size

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
+from allranks.convert.programs import scanner
 from allranks.convert.slurm.batch_script.text import shell_text, words
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ _ERREXIT = re.compile(
     r"^#![^\n]*sh[ \t]+-[a-z]*e|\bset[ \t]+(?:\S+[ \t]+)*-(?:[a-zA-Z]*e|o[ \t]+errexit)",
     re.MULTILINE,
 )
+_GOES_ON = re.compile(r"\bset[ \t]+\+(?:[a-zA-Z]*e|o[ \t]+errexit)")
+# What asks how the command before it has ended.
+_ASKING = ("&&", "||")
+ENDS_THERE = "; behind `set -e` nothing after it runs: take it out"
 UNSHOWN = "the lines of setup are not shown as they run"
 
 
@@ -60,6 +65,26 @@ def ends_script(code: str) -> bool:
         code: the script.
     """
     return _ERREXIT.search(code) is not None
+
+
+def ends_at(code: str, command: Command, question: str = "") -> bool:
+    """Whether a script ends where a command fails: nothing asks how it ended, behind ``set -e``.
+
+    Args:
+        code: the script.
+        command: a command of it.
+        question: what fails, where it is within a ``$(…)`` of the command; "" for itself.
+    """
+    before = code[: command.start]
+    if not ends_script(_GOES_ON.split(before)[-1]) or shell_text.is_condition(code, command):
+        return False
+    has_pipefail = "pipefail" in before
+    if question:
+        # `export A=$(…)` ends well, and so does a pipe whose last program does.
+        asked = next((own.text for own in command.assignments if question in own.text), "")
+        is_last = has_pipefail or "|" not in asked.partition(question)[2]
+        return not command.words and asked != "" and is_last and command.after not in _ASKING
+    return command.after not in _ASKING and (has_pipefail or command.after not in scanner.PIPES)
 
 
 def how_setup_goes_on(text: str) -> str:
