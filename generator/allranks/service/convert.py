@@ -508,7 +508,7 @@ def check(
             hint="give one of " + ", ".join(sorted({*_SEARCHES, *known_kinds})),
         )
     release = nearest_name(document.name, names.HELM_RELEASE_NAME_MAX)
-    namespace = namespace or document.namespace or "default"
+    namespace = next(filter(is_dns_1123_label, (namespace, document.namespace)), "default")
 
     def objects_of(own: Sources) -> list[Manifest]:
         return _rendered(own, release, namespace, chart.helm)

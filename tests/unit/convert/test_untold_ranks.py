@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from allranks.convert.verdicts import Outcome
 from tests.converted import lost, text_as_jobs
 
 _RUNTIME = """\
@@ -171,3 +172,45 @@ def test_a_tag_of_a_persons_own_image_tells_no_torch() -> None:
             "--nnodes=2, --node_rank=$(RANK), --master_addr=$(MASTER_ADDR), t.py]}]}}}}}\n"
         ).conversions[0]
         assert f'--{option}="$LOCAL_RANK"' in str(conversion.values["command"])
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes", "words"),
+    [(4, 2, "of the 4 pods the others stood by"), (1, 2, ""), (2, 2, "")],
+)
+def test_a_range_below_the_number_of_pods_is_named(pods: int, nodes: int, words: str) -> None:
+    """The operator makes all pods, and torchrun trains with the most that it may."""
+    conversion = text_as_jobs(_RANGE.format(pods)).conversions[0]
+    path = "spec.pytorchReplicaSpecs.Worker.replicas"
+    verdict = next(own for own in conversion.verdicts if own.path == path)
+    assert max(1, min(pods, nodes)) == conversion.values["nodes"]
+    assert words in verdict.why
+    assert bool(words) == (verdict.outcome is Outcome.CHANGED)
+
+
+_RANGE = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: m}}
+spec:
+  elasticPolicy: {{rdzvBackend: c10d, minReplicas: 1, maxReplicas: 2}}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: {}
+      template: {{spec: {{containers: [{{name: pytorch, image: a, command: [torchrun, t.py]}}]}}}}
+"""
+
+
+@pytest.mark.parametrize(("kind", "is_said"), [("XGBoostJob", True), ("PaddleJob", False)])
+def test_a_master_that_trains_and_sees_no_gpu_is_named(kind: str, is_said: bool) -> None:
+    """That of XGBoost is rank 0; Paddle's keeps the parameters."""
+    container = '{{name: {}, image: "a:1", command: [python, t.py, "{}"]}}'
+    main, key = {"XGBoostJob": ("xgboost", "xgb"), "PaddleJob": ("paddle", "paddle")}[kind]
+    roles = "\n".join(
+        f"    {role}: {{replicas: 1, template: {{spec: {{containers: [{own}]}}}}}}"
+        for role in ("Master", "Worker")
+        for own in [container.format(main, role)]
+    )
+    text = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n"
+    notes = text_as_jobs(f"{text}  {key}ReplicaSpecs:\n{roles}\n").conversions[0].notes
+    assert is_said == any("asks for no GPU" in note for note in notes)

@@ -49,7 +49,7 @@ _PURPOSES = {
     "StatefulSet": "nothing in it that is known here starts ranks",
     "LeaderWorkerSet": "nothing in it that is known here starts ranks",
     "Deployment": "it is no job",
-    "Pod": "it is no job: a Job keeps it running",
+    "Pod": "it is no job: nothing starts it again",
     "DaemonSet": "it is no job",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allranks.convert.chart_values import trials
 from allranks.convert.jobs import other_ranks, roles
@@ -211,21 +211,29 @@ def put_address(fields: Fields, first: str) -> bool:
         first: the name of that pod.
     """
     words = fields.values.get("command")
-    if not isinstance(words, list) or not first:
+    put = with_address(words, first) if isinstance(words, list) and first else words
+    if put == words:
         return False
+    fields.values["command"] = put
+    return True
+
+
+def with_address(words: Sequence[Any], first: str) -> list[Any]:
+    """Words with MASTER_ADDR in the place of rank 0's pod, where a shell runs them.
+
+    Args:
+        words: a command.
+        first: the name of that pod.
+    """
     name = re.compile(
         rf"(?<![\w.$-]){re.escape(first)}(?:\.[A-Za-z0-9-]+)*(?![\w$-]|\.[\w$])", re.ASCII
     )
-    put = [
+    return [
         name.sub("${MASTER_ADDR}", word)
         if flag in _SCRIPT_FLAGS and isinstance(word, str) and "'" not in word
         else word
         for flag, word in zip(("", *words), words, strict=False)
     ]
-    if put == words:
-        return False
-    fields.values["command"] = put
-    return True
 
 
 # What stands before the script that a shell runs.

@@ -15,7 +15,7 @@ from allranks.errors import InputError
 from allranks.humanize import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from allranks.convert.documents.context import Context
     from allranks.convert.pods.pod_values import PodTemplate
@@ -86,6 +86,8 @@ def put(
     roles: Sequence[Role],
     context: Context,
     main: Sequence[str] = (),
+    *,
+    serving: Collection[str] = ("ps",),
 ) -> dict[str, PodTemplate]:
     """Put roles where they are in the elastic chart.
 
@@ -95,6 +97,7 @@ def put(
         roles: the roles; the workers are among them.
         context: what else is known.
         main: names of the container that trains.
+        serving: the roles that keep parameters, and compute nothing that GPUs are for.
 
     Returns:
         The templates by role.
@@ -110,7 +113,7 @@ def put(
         ("elastic", "roles", name): pod for name, pod in templates.items()
     }
     pod_values.share(fields, prefixes, "elastic")
-    _note_hidden_gpus(fields, templates)
+    _note_hidden_gpus(fields, templates, serving)
     words: tuple[str, ...] = ()
     for role in workers_first:
         words = _command(fields, role, templates[role.name], context, words)
@@ -118,7 +121,9 @@ def put(
     return templates
 
 
-def _note_hidden_gpus(fields: Fields, templates: Mapping[str, PodTemplate]) -> None:
+def _note_hidden_gpus(
+    fields: Fields, templates: Mapping[str, PodTemplate], serving: Collection[str]
+) -> None:
     """Say of roles that ask for no GPUs that they see none of their node's, as workers may.
 
     The chart hides them; where the container runtime of nodes gives every pod all GPUs, as the
@@ -130,8 +135,7 @@ def _note_hidden_gpus(fields: Fields, templates: Mapping[str, PodTemplate]) -> N
         if name != WORKER and not pod.gpus and "NVIDIA_VISIBLE_DEVICES" not in pod.variables
     ]
     if not any(pod.gpus for pod in templates.values()):
-        # A PS computes nothing that GPUs are for.
-        hidden = [name for name in hidden if name != "ps"] if WORKER in templates else []
+        hidden = [name for name in hidden if name not in serving] if WORKER in templates else []
     if hidden:
         fields.note(
             f"{' and '.join(hidden)} {number_of(len(hidden), 'asks', 'ask')} for no GPU, and "

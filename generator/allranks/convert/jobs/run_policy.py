@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert.verdicts import MANAGED_BY, Outcome, Rule, carried, changed, dotted
 from allranks.errors import InputError
+from allranks.humanize import list_some
 from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ _FOR_EVER = (
 )
 _ALL = "runPolicy.backoffLimit is for the pods of all roles, and those of another are tried again"
 _SECONDS = ("activeDeadlineSeconds", "backoffLimit")
+_OF_SPEC = ("cleanPodPolicy", "ttlSecondsAfterFinished", *_SECONDS)
+# Source: pkg/apis/pytorch/v1/types.go of kubeflow/pytorch-operator, and
+# pkg/apis/kubeflow.org/v1/pytorch_types.go of kubeflow/training-operator.
+_OLD_PLACE = (
+    "the first operators of Kubeflow read {} under spec, as here; the training operator reads "
+    "runPolicy alone, and took no notice"
+)
 
 
 def run_policy_at(prefix: str) -> tuple[Rule, ...]:
@@ -60,6 +68,9 @@ def run_policy(fields: Fields, path: FieldPath) -> None:
         fields: the object.
         path: where it stands.
     """
+    old_keys = [key for key in _OF_SPEC if path == ("spec",) and fields.has(*path, key)]
+    if old_keys and fields.text("apiVersion").endswith("/v1"):
+        fields.note(_OLD_PLACE.format(list_some(old_keys, len(_OF_SPEC))))
     for key in (*_SECONDS, "ttlSecondsAfterFinished"):
         amount = fields.number(*path, key)
         if amount is not None and amount < 0:

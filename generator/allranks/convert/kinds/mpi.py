@@ -167,9 +167,12 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
 def _note_binding(fields: Fields, launcher: PodTemplate) -> None:
     """Say that ranks are bound to no core, where nothing in the object says how they are.
 
-    The chart says so to each MPI, because the pods of a node would bind to the same cores.
+    The chart says so to each MPI, because the pods of a node would bind to the same cores; and so
+    does horovodrun itself (horovod/runner/mpi_run.py).
     """
     texts = (*launcher.words, *launcher.variables)
+    if any(_HOROVODRUN.search(text) for text in texts):
+        return
     is_intel = fields.text("spec", "mpiImplementation").startswith("Intel")
     how = "set I_MPI_PIN" if is_intel else "write --bind-to core or numa into the command"
     if not any(_BINDING.search(text) for text in texts):
@@ -179,6 +182,7 @@ def _note_binding(fields: Fields, launcher: PodTemplate) -> None:
         )
 
 
+_HOROVODRUN = re.compile(r"(?<![\w.-])horovodrun\s|(?:^|/)horovodrun$")
 # Options and variables of Open MPI, Intel MPI and MPICH that bind ranks, or bind none.
 _BINDING = re.compile(r"bind-to|bind_to|binding|I_MPI_PIN|map-by[= ]\S*:PE=|--cpu-set|--rankfile")
 

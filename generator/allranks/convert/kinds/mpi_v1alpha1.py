@@ -113,7 +113,14 @@ def allocation(fields: Fields) -> Allocation:
         workers = max(1, total // per_node)
         return Allocation(workers, min(total, per_node), resource, ("spec", total_key))
     units = fields.number(*_LIMITS, resource) or 0
-    return Allocation(fields.number("spec", "replicas") or 0, units, resource, ("spec", "replicas"))
+    count = fields.number("spec", "replicas")
+    if count is None and fields.has("spec", "replicas"):
+        raise InputError(
+            f"{fields.get('spec', 'replicas')!r} is no number of workers",
+            path="spec.replicas",
+            hint="write a whole number, as in replicas: 2",
+        )
+    return Allocation(count or 0, units, resource, ("spec", "replicas"))
 
 
 def convert(manifest: Manifest, context: Context) -> Conversion:

@@ -54,6 +54,7 @@ FIELDS: tuple[Rule, ...] = (
     changed(f"{_SPECS}.*.restartPolicy", "runPolicy.backoffLimit", "a pod that fails is replaced"),
     *pod_values.fields_at(f"{_SPECS}.*.template"),
     *run_policy.run_policy_at("spec.runPolicy"),
+    *run_policy.run_policy_at("spec"),
     carried("spec.nprocPerNode", "procsPerNode"),
     carried(f"{_ELASTIC}.minReplicas", "torchrun.elastic.minNodes"),
     carried(f"{_ELASTIC}.maxReplicas", "torchrun.elastic.maxNodes"),
@@ -121,6 +122,7 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if "nproc-per-node" in program.options:
         source = (*pod.container, "command" if pod.command else "args")
     job_program.processes(fields, pod, program, count, source)
+    run_policy.run_policy(fields, ("spec",))
     run_policy.run_policy(fields, ("spec", "runPolicy"))
     policies: list[FieldPath] = [
         ("spec", "pytorchReplicaSpecs", name, "restartPolicy") for name in roles
@@ -358,7 +360,7 @@ def _refuse_mpirun(templates: dict[str, PodTemplate]) -> None:
 
 
 def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.Program) -> None:
-    nodes = sum(_replicas(fields, role) for role in roles)
+    pods = nodes = sum(_replicas(fields, role) for role in roles)
     most = fields.number("spec", "elasticPolicy", "maxReplicas")
     least = fields.number("spec", "elasticPolicy", "minReplicas")
     why = _REVERSED if most and least and least > most else _SINGLE
@@ -389,11 +391,25 @@ def _size(fields: Fields, roles: list[str], pod: PodTemplate, program: commands.
         nodes = min(max(nodes, least), most)
     fields.put(("nodes",), nodes, (*_path(roles[-1]), "replicas"))
     for role in roles:
-        why = "the master is a node as the workers are" if len(roles) > 1 else ""
-        outcome = Outcome.CHANGED if why else Outcome.CARRIED
-        fields.say((*_path(role), "replicas"), outcome, "nodes", why)
+        whys = ["the master is a node as the workers are"] if len(roles) > 1 else []
+        whys += [_of_another_size(pods, nodes)] if role == roles[-1] and pods != nodes else []
+        outcome = Outcome.CHANGED if whys else Outcome.CARRIED
+        fields.say((*_path(role), "replicas"), outcome, "nodes", "; ".join(whys))
     if pod.gpus:
         fields.put(("gpusPerNode",), pod.gpus, pod.gpu_source)
+
+
+def _of_another_size(pods: int, nodes: int) -> str:
+    """Why a run has another number of nodes than its job had pods: its torchrun had a range."""
+    if pods > nodes:
+        return (
+            f"torchrun had at most {plural(nodes, 'node')}: of the {plural(pods, 'pod')} the "
+            "others stood by until one was lost, which torchrun.spares does here"
+        )
+    return (
+        f"torchrun had at least {plural(nodes, 'node')}, and waited for more than the "
+        f"{plural(pods, 'pod')} of the job: here there are as many"
+    )
 
 
 def _put_range(fields: Fields, program: commands.Program, least: int, most: int) -> None:

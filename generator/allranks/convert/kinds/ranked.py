@@ -91,7 +91,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     has_master = any(role.name == "ps" for role in own_roles)
     policies: list[FieldPath] = [(*role.replicas[:-1], "restartPolicy") for role in own_roles]
     own_roles = _alike(fields, own_roles, has_servers=kind == "PaddleJob")
-    templates = roles.put(fields, "pytorch", own_roles, context, (_CONTAINERS[kind],))
+    serving = ("ps",) if kind == "PaddleJob" else ()  # the master of the others trains, as rank 0
+    templates = roles.put(
+        fields, "pytorch", own_roles, context, (_CONTAINERS[kind],), serving=serving
+    )
     if kind == "PaddleJob":
         name = shell.quote(fields.text("metadata", "name"))
         has_servers = any(role.name == "ps" for role in own_roles)

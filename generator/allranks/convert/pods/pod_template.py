@@ -70,6 +70,7 @@ _WRITTEN = (
     *("trainer.kubeflow.org/", "volcano.sh/job", "volcano.sh/task", "apps.kubernetes.io/"),
     *("deployment.kubernetes.io/", "leaderworkerset.sigs.k8s.io/", "argocd.argoproj.io/"),
 )
+_OF_HELM = ("helm.sh/", "meta.helm.sh/")
 # Of operators whose keys are few, all of them: what else has their domain, a person has written.
 _OPERATORS_OWN = {
     "training.kubeflow.org": ("operator-name", "job-name", "job-role", "replica-"),
@@ -292,10 +293,12 @@ def _labels(fields: Fields, path: FieldPath, to: FieldPath) -> Iterator[Piece]:
             elif key in WRITTEN_KEYS and key not in _KUBERNETES_KEYS:
                 # An operator writes it on pods, and not here: a person has.
                 fields.leave(here, _OPERATORS_KEY)
-            elif _is_written(key):
+            elif _is_written(key) and not key.startswith(_OF_HELM):
                 fields.change(here, "a controller or kubectl writes it")
             elif is_reserved(key):
-                fields.change(here, "the chart sets this key itself")
+                fields.change(here, "the chart or Helm sets it itself")
+            elif key.startswith(_OF_HELM):
+                fields.change(here, "it is for Helm, of the release that made the object")
             elif isinstance(value, str | int | float | bool):
                 yield Piece(here, (*to, kind, key), k8s.as_text(value))
 

@@ -457,8 +457,11 @@ def _launcher(parsed: Sequence[shell.ShellCommand]) -> str:
     for command in parsed:
         words = _unwrapped(_texts(command))[1]
         name = program_name(words[0]) if words else ""
-        if _runner(words) is not Runner.PLAIN and name in (*_TORCHRUNS, *_RUNNERS):
+        runner = _runner(words)
+        if runner is not Runner.PLAIN and name in (*_TORCHRUNS, *_RUNNERS):
             return name
+        if runner is Runner.COMPOSER:
+            return "composer"
     return "torchrun"
 
 

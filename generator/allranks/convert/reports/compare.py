@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from allranks import names
-from allranks.convert.jobs import mpi_agents, mpi_hosts, outside_variables
+from allranks.convert.jobs import mpi_agents, mpi_hosts, outside_variables, pod_names
 from allranks.convert.pods import container_names, containers
 from allranks.convert.pods.pod_template import is_of_person
 from allranks.convert.pods.pod_values import TRAINER, is_set_by_job
@@ -504,6 +504,8 @@ def _command(
     # Where a chart has a setup, a script may be one and its last command; a role has none.
     is_split = program.setup or program.working_dir or own != words
     forms = (their_words, own) if is_split else (their_words,)
+    first = f"{pod.name.rpartition('-')[0]}-0"
+    forms = (*forms, tuple(pod_names.with_address(their_words, first)))
     if role == names.ROLE_LAUNCHER:  # whose list of hosts may be the chart's
         own_list = mpi_hosts.words_without_hosts(words)
         no_pods = mpi_hosts.without_pods(own_list, pod.name.rpartition("-")[0])

@@ -1,0 +1,122 @@
+"""Words of a report that are true of one program or object, and are not said of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from allranks.service import convert as service
+from tests.converted import lost, refusal, text_as_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEAD = "apiVersion: kubeflow.org/v1\nkind: {}\nmetadata: {{name: j{}}}\nspec:\n"
+_PYTORCH = """\
+{}  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - {{name: pytorch, image: "a:1", command: [bash, -c, "{}"]}}
+"""
+_MPI = """\
+{}  mpiReplicaSpecs:
+    Launcher: {{template: {{spec: {{containers: [{{name: m, image: "a:1", command: [{}]}}]}}}}}}
+    Worker: {{replicas: 4, template: {{spec: {{containers: [{{name: m, image: "a:1"}}]}}}}}}
+"""
+
+
+_INDEXED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ft}
+spec:
+  completions: 1
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: s
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: a:1
+        resources: {limits: {nvidia.com/gpu: 8}}
+        command: [bash, -c, accelerate launch --main_process_ip ft-0.s --num_processes 8 t.py]
+"""
+
+
+def _pytorch(script: str = "python t.py", metadata: str = "", spec: str = "") -> str:
+    return _PYTORCH.format(_HEAD.format("PyTorchJob", metadata) + spec, script)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "composer", "deepspeed", "accelerate launch"])
+def test_what_a_script_starts_is_called_by_its_name(launcher: str) -> None:
+    """A reader looks for that name in the script."""
+    conversion = text_as_jobs(_pytorch(f"ulimit -s 1 && {launcher} t.py | tee log")).conversions[0]
+    (note,) = (note for note in conversion.notes if "itself, between other commands" in note)
+    assert f"starts {launcher.split(maxsplit=1)[0]} itself" in note
+
+
+@pytest.mark.parametrize(
+    ("words", "is_said"), [("mpirun, t", True), ("horovodrun, -np, '4', t", False)]
+)
+def test_horovodrun_binds_no_ranks_anywhere(words: str, is_said: bool) -> None:
+    """Nothing is other than before, and it has no option of mpirun's."""
+    text = _MPI.format(_HEAD.format("MPIJob", ""), words)
+    notes = text_as_jobs(text).conversions[0].notes
+    assert is_said == any("bound to no core" in note for note in notes)
+
+
+def test_a_label_of_a_charts_is_the_charts_own() -> None:
+    """No controller writes it."""
+    text = _pytorch(
+        metadata=", labels: {helm.sh/chart: a-1}, annotations: {meta.helm.sh/release-name: a}"
+    )
+    whys = {own.path: own.why for own in text_as_jobs(text).conversions[0].verdicts}
+    for key in ("labels.helm.sh/chart", "annotations.meta.helm.sh/release-name"):
+        assert "the chart or Helm sets it itself" == whys[f"metadata.{key}"]
+
+
+def test_the_policy_of_the_first_operators_is_carried_and_said() -> None:
+    """pytorch-operator read it under spec, and the training operator does not."""
+    policy = {"backoffLimit": 2, "activeDeadlineSeconds": 9, "ttlSecondsAfterFinished": 60}
+    rows = {"cleanPodPolicy": "All", **policy}
+    spec = "".join(f"  {key}: {value}\n" for key, value in rows.items())
+    conversion = text_as_jobs(_pytorch(spec=spec)).conversions[0]
+    assert not lost(conversion)
+    assert policy == conversion.values["runPolicy"]
+    assert any("training operator reads runPolicy alone" in note for note in conversion.notes)
+    under_policy = "  runPolicy: {backoffLimit: 2}\n"
+    notes = text_as_jobs(_pytorch(spec=under_policy)).conversions[0].notes
+    assert not any("reads runPolicy alone" in note for note in notes)
+
+
+def test_workers_that_are_no_number_are_refused() -> None:
+    """Nothing would be known of the GPUs of each, and the launcher not alone."""
+    text = (
+        "apiVersion: kubeflow.org/v1alpha1\nkind: MPIJob\nmetadata: {name: j}\n"
+        "spec: {replicas: one, template: {spec: {containers: "
+        '[{name: c, image: "a:1", command: [mpirun, t]}]}}}\n'
+    )
+    problem = refusal(text)
+    assert ("spec.replicas", "'one' is no number of workers") == (problem.path, problem.message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _MPI.format(_HEAD.format("MPIJob", ', namespace: "${ns}"'), "mpirun, t"),
+        _INDEXED,
+    ],
+    ids=["namespace-with-a-blank", "address-of-the-first-pod"],
+)
+def test_what_a_conversion_wrote_is_no_difference(text: str, tmp_path: Path) -> None:
+    """A namespace that is still to be filled in is said once, and MASTER_ADDR is that pod."""
+    source, values = tmp_path / "job.yaml", tmp_path / "values.yaml"
+    source.write_text(text, encoding="utf-8")
+    (conversion,) = service.convert((str(source),)).conversions
+    values.write_text(service.values_file(conversion), encoding="utf-8")
+    assert not service.check(str(values), (str(source),)).differences
