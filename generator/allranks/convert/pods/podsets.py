@@ -246,7 +246,8 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     _refuse_jax(sets, _JAX_WORDS, kind)
     if len(sets) == 1:
         return Shape(None, {"": tuple(sets)})
-    is_one = all(podset.words == sets[0].words for podset in sets)
+    is_one = sets[0].words and all(podset.words == sets[0].words for podset in sets)
+    is_one = is_one and any(podset.env != sets[0].env for podset in sets)
     what = "one program, with roles by its variables" if is_one else "programs of their own"
     raise NoRanksError(
         f"the pods of {', '.join(podset.name for podset in sets)} run {what}, and "
