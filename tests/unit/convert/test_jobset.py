@@ -227,6 +227,13 @@ def test_programs_of_their_own_are_refused() -> None:
     )
     assert "the pods of driver, workers run programs of their own" in problem.message
     assert "keep the JobSet for it" in problem.hint
+    by_role = pods.replace("image: i", "image: i, env: [{name: ROLE, value: '%s'}]")
+    problem = refusal(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"
+        f"  replicatedJobs:\n  - {{name: a, template: {{spec: {{{by_role % 'a'}}}}}}}\n"
+        f"  - {{name: b, template: {{spec: {{{by_role % 'b'}}}}}}}\n"
+    )
+    assert "the pods of a, b run one program, with roles by its variables" in problem.message
     jax = pods.replace("image: i", "image: i, env: [{name: COORDINATOR_ADDRESS, value: a-0-0.a}]")
     problem = refusal(
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n"

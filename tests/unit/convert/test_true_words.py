@@ -61,13 +61,13 @@ def test_what_a_script_starts_is_called_by_its_name(launcher: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "is_said"), [("mpirun, t", True), ("horovodrun, -np, '4', t", False)]
+    ("words", "has_note"), [("mpirun, t", True), ("horovodrun, -np, '4', t", False)]
 )
-def test_horovodrun_binds_no_ranks_anywhere(words: str, is_said: bool) -> None:
+def test_horovodrun_binds_no_ranks_anywhere(words: str, has_note: bool) -> None:
     """Nothing is other than before, and it has no option of mpirun's."""
     text = _MPI.format(_HEAD.format("MPIJob", ""), words)
     notes = text_as_jobs(text).conversions[0].notes
-    assert is_said == any("bound to no core" in note for note in notes)
+    assert has_note == any("bound to no core" in note for note in notes)
 
 
 def test_a_label_of_a_charts_is_the_charts_own() -> None:

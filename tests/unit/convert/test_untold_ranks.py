@@ -108,7 +108,7 @@ def test_a_master_that_is_not_tried_again_is_carried() -> None:
 
 
 @pytest.mark.parametrize(("policy", "start"), [("Always", "the pods of a"), ("OnFailure", "Kuber")])
-def test_a_restart_policy_that_no_stateful_set_has_is_said(policy: str, start: str) -> None:
+def test_a_restart_policy_that_no_stateful_set_has_has_note(policy: str, start: str) -> None:
     """Kubernetes refuses it, so that nothing is as before."""
     verdicts = (
         text_as_jobs(
@@ -201,8 +201,8 @@ spec:
 """
 
 
-@pytest.mark.parametrize(("kind", "is_said"), [("XGBoostJob", True), ("PaddleJob", False)])
-def test_a_master_that_trains_and_sees_no_gpu_is_named(kind: str, is_said: bool) -> None:
+@pytest.mark.parametrize(("kind", "has_note"), [("XGBoostJob", True), ("PaddleJob", False)])
+def test_a_master_that_trains_and_sees_no_gpu_is_named(kind: str, has_note: bool) -> None:
     """That of XGBoost is rank 0; Paddle's keeps the parameters."""
     container = '{{name: {}, image: "a:1", command: [python, t.py, "{}"]}}'
     main, key = {"XGBoostJob": ("xgboost", "xgb"), "PaddleJob": ("paddle", "paddle")}[kind]
@@ -213,4 +213,4 @@ def test_a_master_that_trains_and_sees_no_gpu_is_named(kind: str, is_said: bool)
     )
     text = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n"
     notes = text_as_jobs(f"{text}  {key}ReplicaSpecs:\n{roles}\n").conversions[0].notes
-    assert is_said == any("asks for no GPU" in note for note in notes)
+    assert has_note == any("asks for no GPU" in note for note in notes)

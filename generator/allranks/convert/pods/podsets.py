@@ -246,11 +246,13 @@ def shape(sets: Sequence[PodSet], kind: str, entrypoint: Sequence[str] = ()) -> 
     _refuse_jax(sets, _JAX_WORDS, kind)
     if len(sets) == 1:
         return Shape(None, {"": tuple(sets)})
-    is_one = sets[0].words and all(podset.words == sets[0].words for podset in sets)
-    is_one = is_one and any(podset.env != sets[0].env for podset in sets)
-    what = "one program, with roles by its variables" if is_one else "programs of their own"
+    has_one_program = sets[0].words and all(podset.words == sets[0].words for podset in sets)
+    has_one_program = has_one_program and any(podset.env != sets[0].env for podset in sets)
+    programs_of_pods = (
+        "one program, with roles by its variables" if has_one_program else "programs of their own"
+    )
     raise NoRanksError(
-        f"the pods of {', '.join(podset.name for podset in sets)} run {what}, and "
+        f"the pods of {', '.join(podset.name for podset in sets)} run {programs_of_pods}, and "
         "none of them is started by torchrun or mpirun: allranks has no job of such roles",
         path="spec",
         hint=f"keep the {kind} for it, or give each of them an object of its own",

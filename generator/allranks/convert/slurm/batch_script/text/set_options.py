@@ -81,9 +81,9 @@ def ends_at(code: str, command: Command, question: str = "") -> bool:
     has_pipefail = "pipefail" in before
     if question:
         # `export A=$(…)` ends well, and so does a pipe whose last program does.
-        asked = next((own.text for own in command.assignments if question in own.text), "")
-        is_last = has_pipefail or "|" not in asked.partition(question)[2]
-        return not command.words and asked != "" and is_last and command.after not in _ASKING
+        answer = next((own.text for own in command.assignments if question in own.text), "")
+        is_last = has_pipefail or "|" not in answer.partition(question)[2]
+        return not command.words and answer != "" and is_last and command.after not in _ASKING
     return command.after not in _ASKING and (has_pipefail or command.after not in scanner.PIPES)
 
 
