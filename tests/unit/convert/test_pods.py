@@ -496,7 +496,7 @@ def test_workers_without_a_restart_policy_are_said_to_be_replaced(
 ) -> None:
     """The operator makes none anew; of a policy that is written its own verdict says so."""
     notes = text_as_jobs(_MPIJOB.format(policy)).conversions[0].notes
-    assert is_noted == any("a worker without a restartPolicy is one" in note for note in notes)
+    assert is_noted == any("a worker without a restartPolicy in its" in note for note in notes)
 
 
 def test_a_mount_that_is_not_compared_is_a_loss_beside_one_that_is(tmp_path: Path) -> None:

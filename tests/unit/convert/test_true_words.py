@@ -120,3 +120,110 @@ def test_what_a_conversion_wrote_is_no_difference(text: str, tmp_path: Path) -> 
     (conversion,) = service.convert((str(source),)).conversions
     values.write_text(service.values_file(conversion), encoding="utf-8")
     assert not service.check(str(values), (str(source),)).differences
+
+
+_OF_SSH = """\
+apiVersion: kubeflow.org/{}
+kind: MPIJob
+metadata: {{name: j}}
+spec:
+{}
+  mpiReplicaSpecs:
+    Launcher:
+      template: {{spec: {{containers: [{{name: l, image: a, command: {}}}]}}}}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers: [{{name: w, image: a, command: {}, env: [{{name: UCX_TLS, value: self}}]}}]
+"""
+_SSHD = '["/usr/sbin/sshd", "-De"]'
+
+
+@pytest.mark.parametrize(
+    ("version", "launcher", "worker", "has_note"),
+    [
+        ("v2beta1", "[mpirun, t]", _SSHD, True),
+        ("v2beta1", "[mpirun, -x, UCX_TLS, t]", _SSHD, False),
+        (
+            "v2beta1",
+            "[mpirun, t]",
+            "[sh, -c, 'env >> /etc/environment; /usr/sbin/sshd -De']",
+            False,
+        ),
+        ("v1", "[mpirun, t]", "[sleep, inf]", False),
+    ],
+)
+def test_variables_that_ssh_handed_to_no_rank_are_named(
+    version: str, launcher: str, worker: str, *, has_note: bool
+) -> None:
+    """A transport that no rank had before may fail; kubectl exec gave ranks all of them."""
+    notes = text_as_jobs(_OF_SSH.format(version, "", launcher, worker)).conversions[0].notes
+    assert has_note == any("over ssh a rank had" in note and "UCX_TLS" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("folder", "script", "is_lost"),
+    [
+        ("/tmp/mpi-keys", "cp /tmp/mpi-keys/* /root/.ssh/ && mpirun t", True),
+        ("/tmp/mpi-keys", "mpirun -x A t", False),
+        ("/tmp/mpi-keys", "cp /tmp/mpi-keys/id_rsa /root/key && mpirun t", False),
+        ("/root/.ssh", "mkdir -p /root/.ssh && cp config /root/.ssh/ && mpirun t", False),
+        ("/root/.ssh", "cp -r /root/.ssh /home/me && mpirun t", True),
+    ],
+)
+def test_a_script_that_reads_the_folder_of_the_keys_is_named(
+    folder: str, script: str, *, is_lost: bool
+) -> None:
+    """It is not there, and the script would end before its mpirun."""
+    policy = f"  sshAuthMountPath: {folder}"
+    text = _OF_SSH.format("v2beta1", policy, f'[sh, -c, "{script}"]', _SSHD)
+    whys = [own.why for own in text_as_jobs(text).conversions[0].lost]
+    assert is_lost == any(f"it reads {folder}, where mpi-operator" in why for why in whys)
+
+
+_TRAINJOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: j}}
+spec: {{runtimeRef: {{kind: TrainingRuntime, name: r}}, trainer: {{image: a, {}: [python, t.py]}}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {{name: r}}
+spec:
+  mlPolicy: {{numNodes: 1}}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {{labels: {{trainer.kubeflow.org/trainjob-ancestor-step: trainer}}}}
+          spec: {{template: {{spec: {{containers: [{{name: node, image: a}}]}}}}}}
+"""
+
+
+def test_a_pod_that_was_no_rank_is_said_to_be_one() -> None:
+    """A library seeds its random numbers by RANK, or begins a process group where it is set."""
+    notes = text_as_jobs(_TRAINJOB.format("command")).conversions[0].notes
+    assert any("nothing set RANK, LOCAL_RANK or WORLD_SIZE in its pod" in note for note in notes)
+
+
+def test_a_misspelt_key_of_a_trainer_is_asked_for() -> None:
+    """The path is the trainer's, in whose place the runtime has no command either."""
+    problem = refusal(_TRAINJOB.format("comand"))
+    assert "spec.trainer.command" == problem.path
+    assert "there is comand: did you mean command?" in problem.hint
+
+
+def test_a_comment_behind_a_value_tells_where_it_is_from() -> None:
+    """A user in the object is no one of Slurm's, and the framework is the kind's."""
+    pod = "spec: {{securityContext: {{runAsUser: 1000}}, containers: [{}]}}"
+    container = '{name: tensorflow, image: "a:1", command: [python, t.py]}'
+    text = _HEAD.format(
+        "TFJob", ""
+    ) + f"  tfReplicaSpecs:\n    Worker:\n      template: {{{pod.format(container)}}}\n"
+    values = service.values_file(text_as_jobs(text).conversions[0])
+    assert "Slurm" not in values
+    assert "as its command says" not in values
+    assert "framework: tensorflow # by which the pods are told of each other" in values

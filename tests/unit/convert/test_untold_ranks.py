@@ -142,7 +142,7 @@ def test_workers_that_no_operator_makes_anew_are_said_to_be_replaced(
         .conversions[0]
         .notes
     )
-    assert is_noted == any("a worker without a restartPolicy is one" in note for note in notes)
+    assert is_noted == any("a worker without a restartPolicy in its" in note for note in notes)
 
 
 def test_roles_that_wait_for_each_other_are_said_to_fail_where_they_start_apart() -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _VERSIONS = ("kubeflow.org/v1", "kubeflow.org/v2beta1")
 _NOTE = (
-    "a worker without a restartPolicy is one that the operator never makes anew, and one that is "
-    "evicted fails the job; here a worker that fails, or that its node has lost, is replaced"
+    "a worker without a restartPolicy in its replica spec (that of its template counts for "
+    "nothing) is one that the operator never makes anew, and one that is evicted fails the job; "
+    "here a worker that fails, or that its node has lost, is replaced"
 )
 
 

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from allranks.convert.pods.pod_values import PodTemplate
     from allranks.convert.verdicts import FieldPath, Fields
 
+NO_COMMAND = "there is no command"
 NO_TORCHRUN = (
     "the command does not start torchrun, and the chart does: the image must have "
-    f"{image_demands.LAUNCHER}. Each pod has one process, as before"
+    f"{image_demands.LAUNCHER}. Each pod has one process, as before, which finds LOCAL_RANK too"
 )
 
 
@@ -165,8 +166,7 @@ _NO_IMAGE = re.compile(r"[${}<>\s]")
 
 def _unknown(image: str, path: FieldPath) -> InputError:
     return InputError(
-        f"there is no command: what runs is the entry point of {image}, which values must spell "
-        "out",
+        f"{NO_COMMAND}: what runs is the entry point of {image}, which values must spell out",
         path=dotted(path),
         hint="add the command, or name it with --entrypoint 'python train.py'; "
         f"`docker inspect {image}` shows it",

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allranks.convert.programs import shell_comments
+from allranks.k8s import fields as k8s
 
 if TYPE_CHECKING:
     from allranks.convert.pods.pod_template import PodTemplate
-    from allranks.convert.verdicts import Fields
+    from allranks.convert.verdicts import FieldPath, Fields
 
 # Where the chart mounts the key of a job, in the launcher and in the workers, and its agent.
 _KEY = "/etc/allranks-ssh/ssh-privatekey"
@@ -109,6 +110,42 @@ def with_our_key(text: str, folder: str) -> str:
     if folder.rstrip("/").endswith("/.ssh"):  # that of the user's home
         places += [r"~/\.ssh", r"\$HOME/\.ssh", r"\$\{HOME\}/\.ssh"]
     return re.sub(rf"(?<![\w./-])(?:{'|'.join(places)}){KEY_FILE}(?![\w.-])", _KEY, text)
+
+
+def say_keys(fields: Fields, pod: PodTemplate, folder: str) -> None:
+    """Say of what a pod runs that it reads the folder of mpi-operator's keys, which is not there.
+
+    Args:
+        fields: the object.
+        pod: one of its templates.
+        folder: where mpi-operator mounts them; "" for nowhere.
+    """
+    spec = pod.container[:-2]
+    reads = _reads(folder)
+    for kind in ("initContainers", "containers") if folder and spec else ():
+        for index, container in fields.items(*spec, kind):
+            here: FieldPath = (*spec, kind, index)
+            for key in ("command", "args"):
+                words = [str(word) for word in k8s.texts(container.get(key))]
+                if here == pod.container:  # whose key is the chart's
+                    words = [with_our_key(word, folder) for word in words]
+                if any(reads.search(shell_comments.without(word)) for word in words):
+                    fields.leave((*here, key), _NO_KEYS.format(folder))
+
+
+_NO_KEYS = (
+    "it reads {}, where mpi-operator has the job's keys, and here there are none: ssh has a key of "
+    "the chart's without that, so take it out"
+)
+
+
+def _reads(folder: str) -> re.Pattern[str]:
+    """What finds that a script reads a folder of keys; that of a home it may as well make."""
+    own = re.escape(folder.rstrip("/"))
+    if not folder.rstrip("/").endswith("/.ssh"):
+        return re.compile(rf"(?<![\w./-]){own}(?![\w.-])")
+    keys = r"(?:/(?:\*|id_rsa\S*|authorized_keys\S*|\.)?)?"
+    return re.compile(rf"\b(?:cp|mv|install|rsync|ln|cat)\b[^\n;&|]*?\s{own}{keys}\s+[^\s>&|;]")
 
 
 def leave_out(fields: Fields, pod: PodTemplate) -> None:

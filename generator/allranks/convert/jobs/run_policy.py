@@ -38,11 +38,13 @@ RUN_POLICY: tuple[Rule, ...] = (
 # Exit codes that were no reason to try again, under the restart policy ExitCode.
 PERMANENT = tuple(range(1, 128))
 _NEVER = (
-    "without a restartPolicy it is Never to the old operator: the job fails with its first pod "
-    "that does, as it did; set runPolicy.backoffLimit to try again"
+    "without a restartPolicy in a replica spec (that of its template counts for nothing) it is "
+    "Never to the old operator: the job fails with its first pod that does, as it did; set "
+    "runPolicy.backoffLimit to try again"
 )
 _FOR_EVER = (
-    "no restartPolicy is given, which the old operator takes for OnFailure: containers were "
+    "no replica spec gives a restartPolicy (that of a template counts for nothing), which the old "
+    "operator takes for OnFailure: containers were "
     "restarted for ever; here a pod that fails is replaced, at most runPolicy.backoffLimit times"
 )
 _ALL = "runPolicy.backoffLimit is for the pods of all roles, and those of another are tried again"

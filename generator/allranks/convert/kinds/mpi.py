@@ -35,6 +35,7 @@ from allranks.convert.verdicts import (
     dotted,
 )
 from allranks.errors import InputError
+from allranks.humanize import list_some
 from allranks.k8s import fields as k8s
 from allranks.values.rules.mpi import LAUNCHERS
 
@@ -146,9 +147,12 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     _worker_command(fields, worker, _STAYS if dialect.by_api else _SSHD, keys)
     for pod in (launcher, worker):
         mpi_agents.leave_out(fields, pod)
+        mpi_agents.say_keys(fields, pod, keys)
     for pod in (launcher, worker):
         _names(fields, pod)
     _note_binding(fields, launcher)
+    if not dialect.by_api:
+        _note_sessions(fields, launcher, worker)
     _size(fields, dialect, launcher, worker, is_seed=is_seed)
     if fields.get(*_POLICY_OF_SEED) == "Never":
         fields.put(("runPolicy", "backoffLimit"), 0, _POLICY_OF_SEED)
@@ -182,6 +186,32 @@ def _note_binding(fields: Fields, launcher: PodTemplate) -> None:
         )
 
 
+def _note_sessions(fields: Fields, launcher: PodTemplate, worker: PodTemplate) -> None:
+    """Say that ranks have the variables of their worker's container, which an sshd hands to none.
+
+    charts/mpi/files/worker.sh of the chart keeps them for its agent.
+    """
+    texts = (*launcher.words, *worker.words)
+    if not worker.container or any(_FOR_SESSIONS.search(text) for text in texts):
+        return
+    given = " ".join((*launcher.words, *launcher.variables))
+    names_of = [
+        str(entry.get("name"))
+        for _, entry in fields.items(*worker.container, "env")
+        if not re.search(rf"\b{re.escape(str(entry.get('name')))}\b", given)
+    ]
+    names_of += ["those of envFrom"] if fields.items(*worker.container, "envFrom") else []
+    if names_of:
+        fields.note(
+            "over ssh a rank had of its worker's container what mpirun passed on (-x) alone; here "
+            f"it has all of its variables: {list_some(names_of, 6)}"
+        )
+
+
+# What hands a container's variables to the sessions of its sshd.
+_FOR_SESSIONS = re.compile(
+    r"/etc/environment|SetEnv|PermitUserEnvironment|\.ssh/environment|/etc/profile|bashrc"
+)
 _HOROVODRUN = re.compile(r"(?<![\w.-])horovodrun\s|(?:^|/)horovodrun$")
 # Options and variables of Open MPI, Intel MPI and MPICH that bind ranks, or bind none.
 _BINDING = re.compile(r"bind-to|bind_to|binding|I_MPI_PIN|map-by[= ]\S*:PE=|--cpu-set|--rankfile")

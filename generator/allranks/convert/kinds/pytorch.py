@@ -437,7 +437,14 @@ def _note_untold(fields: Fields, pod: PodTemplate, program: commands.Program) ->
     """
     nodes, texts = fields.values["nodes"], (*program.command, program.setup, *program.scripts)
     env = {str(entry.get("name")) for _, entry in fields.items(*pod.container, "env")}
-    if nodes > 1 and not rank_variables.are_set(env, texts):
+    if rank_variables.are_set(env, texts):
+        return
+    if nodes == 1:
+        fields.note(
+            "nothing set RANK, LOCAL_RANK or WORLD_SIZE in its pod, and torchrun does here: a "
+            "program that looks for them takes itself for the only one of many"
+        )
+    else:
         is_elastic = fields.has("spec", "elasticPolicy")
         for_torchrun = " (an elasticPolicy sets PET_* alone, for torchrun)" if is_elastic else ""
         fields.note(

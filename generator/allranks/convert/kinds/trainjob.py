@@ -35,9 +35,10 @@ from allranks.convert.verdicts import (
     Rules,
     carried,
     changed,
+    dotted,
     lost,
 )
-from allranks.errors import InputError
+from allranks.errors import InputError, InvalidValues, Problem
 from allranks.humanize import list_some, plural
 from allranks.k8s import fields as k8s
 from allranks.k8s import quantity
@@ -207,7 +208,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
         key = _mpi(target, runtime)
     else:
         key = _torch(target, runtime)
-    inner = target.convert_as(key, context)
+    try:
+        inner = target.convert_as(key, context)
+    except InvalidValues as error:
+        raise InvalidValues([_in_trainer(problem) for problem in error.problems]) from error
     if exports:
         roles.wrap(fields, _of_workers(fields, exports))
     if key == podsets.PYTORCH and "torch" not in runtime.policy:
@@ -223,6 +227,13 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     if why := runtime_fields.losses(own, runtime.title):
         fields.leave(("spec", "runtimeRef", "name"), why)
     return finish.conversion(fields, queue=inner.queue)
+
+
+def _in_trainer(problem: Problem) -> Problem:
+    """A problem with the path of the trainer's command, where that is what is missing."""
+    is_command = not problem.path and problem.message.startswith(job_program.NO_COMMAND)
+    path = f"{dotted(_TRAINER)}.command" if is_command else problem.path
+    return Problem(path, problem.message, problem.hint, problem.source)
 
 
 def _names(fields: Fields, runtime: _Runtime) -> None:

@@ -64,7 +64,8 @@ def checked(conversion: Conversion, source: Mapping[str, Any]) -> Conversion:
                     verdict, outcome=Outcome.NOT_CARRIED, to="", why=f"{why}{reader}"
                 )
         if not paths:
-            notes.append(f"a container mounts the volume {name}, which is not there{cause}")
+            volume_is = "which the old controller made" if maker else f"which is not there{cause}"
+            notes.append(f"a container mounts the volume {name}, {volume_is}")
     return replace(conversion, verdicts=tuple(verdicts), notes=tuple(notes))
 
 
@@ -109,7 +110,9 @@ _OF_MPI = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth", "ssh-home")
 def _is_controllers(source: Mapping[str, Any], name: str) -> bool:
     """Whether a volume is one that the object's controller makes."""
     ends = _OBJECT_SUFFIXES.get(_key(source), ())
-    return bool(ends) and (name in _OF_MPI or name.endswith(tuple(f"-{end}" for end in ends)))
+    return bool(ends) and (
+        name in (*_OF_MPI, *ends) or name.endswith(tuple(f"-{end}" for end in ends))
+    )
 
 
 def _holder(volume: Any) -> str:

@@ -31,7 +31,7 @@ _REASONS: tuple[tuple[FieldPath, Any, str], ...] = (
     (("sweep", "trial", "values", "torchrun", "rdzvBackend"), None, _OF_COMMAND),
     (("sweep", "trial", "workload"), None, "what each trial is"),
     (("mpi", "ownMpirun"), True, "what it runs calls mpirun itself"),
-    (("elastic", "framework"), None, _OF_COMMAND),
+    (("elastic", "framework"), None, "by which the pods are told of each other"),
     (("compat",), "slurm", "for the variables that Slurm sets"),
     (("slurm", "unset"), None, "variables that Slurm does not set for such a job"),
     (("runPolicy", "backoffLimit"), 0, "a run that fails does not start again"),

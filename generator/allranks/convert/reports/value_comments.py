@@ -95,7 +95,10 @@ def _put_reasons(remarks: dict[int, _Remarks], values: ValuesDocument) -> None:
     fields = Fields(values.data)
     for place in own_values.PLACES:
         line = values.line(place) if fields.get(*place) is not None else None
-        if line is not None and not remarks.setdefault(line, _Remarks()).origin:
+        # What stands in a mapping that a field became is of that field.
+        around = (values.line(place[:end]) for end in range(1, len(place)))
+        is_of_field = any(own in remarks and remarks[own].origin for own in around if own)
+        if line and not is_of_field and not remarks.setdefault(line, _Remarks()).origin:
             remarks[line].origin = own_values.reason(place, fields.get(*place))
 
 
