@@ -220,9 +220,10 @@ def test_a_comment_behind_a_value_tells_where_it_is_from() -> None:
     """A user in the object is no one of Slurm's, and the framework is the kind's."""
     pod = "spec: {{securityContext: {{runAsUser: 1000}}, containers: [{}]}}"
     container = '{name: tensorflow, image: "a:1", command: [python, t.py]}'
-    text = _HEAD.format(
-        "TFJob", ""
-    ) + f"  tfReplicaSpecs:\n    Worker:\n      template: {{{pod.format(container)}}}\n"
+    text = (
+        _HEAD.format("TFJob", "")
+        + f"  tfReplicaSpecs:\n    Worker:\n      template: {{{pod.format(container)}}}\n"
+    )
     values = service.values_file(text_as_jobs(text).conversions[0])
     assert "Slurm" not in values
     assert "as its command says" not in values

@@ -194,11 +194,11 @@ def _note_sessions(fields: Fields, launcher: PodTemplate, worker: PodTemplate) -
     texts = (*launcher.words, *worker.words)
     if not worker.container or any(_FOR_SESSIONS.search(text) for text in texts):
         return
-    given = " ".join((*launcher.words, *launcher.variables))
+    launcher_text = " ".join((*launcher.words, *launcher.variables))
     names_of = [
         str(entry.get("name"))
         for _, entry in fields.items(*worker.container, "env")
-        if not re.search(rf"\b{re.escape(str(entry.get('name')))}\b", given)
+        if not re.search(rf"\b{re.escape(str(entry.get('name')))}\b", launcher_text)
     ]
     names_of += ["those of envFrom"] if fields.items(*worker.container, "envFrom") else []
     if names_of:

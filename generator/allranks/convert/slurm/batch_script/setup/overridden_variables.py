@@ -8,7 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from allranks.convert.slurm.batch_script.text import library_variables, shell_text, words
+from allranks.convert.slurm.batch_script.text import (
+    here_documents,
+    library_variables,
+    shell_text,
+    words,
+)
 from allranks.humanize import list_some
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ _OF_ALL_NAMES = re.compile(
 _TEST = re.compile(r"(?<!\S)\[\[?\s[^\]\n]*\]\]?|(?<!\S)test\s[^;&|\n]*")
 # A variable that keeps the text that it has.
 _OWN_TEXT = re.compile(
-    r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?-(?=[^}])"
+    r"(?<![\w$])(?P<name>[A-Za-z_]\w*)=[\"']?\$\{(?P=name):?[-=](?=[^}])"
     r"|^[ \t]*:[ \t]+[\"']?\$\{(?P<kept>[A-Za-z_]\w*):?=(?=[^}])",
     re.MULTILINE,
 )
@@ -57,7 +62,8 @@ def note(reading: ScriptReading) -> None:
     Args:
         reading: the script, and what comes of it.
     """
-    body, code = reading.body, words.without_comments(reading.script.text)
+    body = reading.body
+    code = here_documents.without_written(words.without_comments(reading.script.text))
     # That a variable is exported here says nothing of who may set it.
     spoken = {
         verdict.path.removeprefix("$")

@@ -12,6 +12,7 @@ from allranks.convert.slurm.batch_script.pods import variable_files
 from allranks.convert.slurm.batch_script.setup import early_reads, required_variables
 from allranks.convert.slurm.batch_script.text import (
     function_words,
+    here_documents,
     library_variables,
     shell_text,
     started_words,
@@ -146,7 +147,8 @@ def say_unset(reading: ScriptReading, whole: str) -> None:
     reading.variables.set_names.update(re.findall(r"\$\{([A-Za-z_]\w*):?=", script.text))
     whole = "\n".join([whole, *_inner_texts(script, body)])
     code = shell_text.without_printing(whole)
-    assigned = _ASSIGNED.finditer(shell_text.without_shown(code))
+    own = here_documents.without_written(shell_text.without_shown(code))
+    assigned = _ASSIGNED.finditer(own)
     reading.variables.set_names.update(match[1] for match in assigned)
     reading.variables.set_names.update(re.findall(r"\bfor\s+([A-Za-z_]\w*)", whole))
     _say_missing_words(reading, whole)

@@ -40,6 +40,7 @@ _STARTS_NOT = re.compile(
 _SUBMITS = re.compile(
     r"(?:^|[;&|({]|\b(?:then|do|else)\b)[ \t]*(?::[ \t]+)?(?:\w+=\$\()?sbatch\b[^|;&\n]*<<"
 )
+_SHOWS = re.compile(r"cat[ \t]*<<-?[ \t]*[\w'\"\\]+[ \t]*(?:1?>[ \t]*&2)?")
 _CLOSING = re.compile(r"\n[ \t]*\)\"?[ \t]*$", re.MULTILINE)
 
 
@@ -79,9 +80,9 @@ def only_written(code: str) -> list[tuple[int, int, str]]:
 def without_written(code: str) -> str:
     """The code without such documents, but for the commands that write parts of them.
 
-    Nor has it those that are another job: ``sbatch <<EOF``.
+    Nor has it those that are another job, as ``sbatch <<EOF``, or that a `cat` shows.
     """
-    places = [*only_written(code), *_of_other_jobs(code)]
+    places = [*only_written(code), *_for_nobody_here(code)]
     for start, end, head in sorted(places, reverse=True):
         is_as_typed = re.search(r"<<-?[ \t]*['\"\\\\]", head) is not None
         parts = [] if is_as_typed else substitutions.texts(code[start:end])
@@ -89,13 +90,13 @@ def without_written(code: str) -> str:
     return code
 
 
-def _of_other_jobs(code: str) -> list[tuple[int, int, str]]:
-    """The documents that sbatch reads, as :func:`only_written` gives them."""
+def _for_nobody_here(code: str) -> list[tuple[int, int, str]]:
+    """The documents that sbatch reads, or nobody does, as :func:`only_written` gives them."""
     heads = [
         (start, end, code[code.rfind("\n", 0, start - 1) + 1 : start - 1].strip())
         for start, end in words.documents(code)
     ]
-    return [place for place in heads if _SUBMITS.search(place[2])]
+    return [place for place in heads if _SUBMITS.search(place[2]) or _SHOWS.fullmatch(place[2])]
 
 
 def _plain(text: str) -> str:
