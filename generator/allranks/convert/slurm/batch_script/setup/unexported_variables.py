@@ -33,6 +33,8 @@ _OF_PROGRAMS = re.compile(
 _COUNTS = re.compile(r"(?:N_?|NUM_?)?(?:GPUS?|NODES?|PROCS?|PROCESSES|WORKERS)(?:_PER_NODE)?")
 # In a text that another shell runs: `CMD="export HF_HOME=$HF_HOME; python a.py"`.
 _EXPORTED_IN_TEXT = re.compile(r"\bexport[ \t]+([A-Za-z_]\w*)")
+# `[ -z "$A" ] && A=text`, also in an `if`.
+_SET_WHERE_EMPTY = re.compile(r"-z[ \t]+[\"']?\$\{?([A-Za-z_]\w*)(?=[^\n]*(?:\n[^\n]*)?\b\1=)")
 _FOR_ALL = re.compile(r"^set -a  # the |^export .*  # the command reads", re.MULTILINE)
 _WHY = (
     "the script does not export it, so that its programs had none of it, and they have none here: "
@@ -65,7 +67,7 @@ def keep(reading: ScriptReading) -> None:
     lines = {
         name: command.line
         for number, command in enumerate(script.commands)
-        if not command.words and number not in numbers
+        if (not command.words or command.name == ":") and number not in numbers
         for name, _ in shell_text.assigned_by(command)
         if (_OF_PROGRAMS.fullmatch(name) or _COUNTS.fullmatch(name))
         and _is_in_setup(body.setup, name)
@@ -79,6 +81,7 @@ def keep(reading: ScriptReading) -> None:
         for name, value in shell_text.assigned_by(command)
         if name in {own for own, _ in words.variables(value)}
     }
+    of_who_submits |= {*_SET_WHERE_EMPTY.findall(script.text)}
     alike = [n for n in own_lines if n in of_who_submits and _is_empty_by_itself(script, n)]
     body.setup += "".join(f'[ -n "${name}" ] || export -n {name}\n' for name in alike)
     if any(map(exports.sources, script.statements)):
@@ -159,7 +162,8 @@ def _is_empty_by_itself(script: Script, name: str) -> bool:
 
 
 def _is_in_setup(setup: str, name: str) -> bool:
-    return re.search(rf"^\s*{name}=", setup, re.MULTILINE) is not None
+    line = rf"(?:^|[;&|]|\b(?:then|else|do)\b)\s*(?:{name}=|:[ \t]+\"?\$\{{{name}:?=)"
+    return re.search(line, setup, re.MULTILINE) is not None
 
 
 def _exported_by_shell(script: Script) -> set[int] | None:
