@@ -17,6 +17,8 @@ IN_PATHS = re.compile(
 IN_CAPITALS = re.compile(
     r"(?<=\s)<(?:[A-Z][A-Z0-9_-]{2,}|[A-Za-z][\w'-]*(?: [\w'-]+)+)>(?=[\s:/,]|$)"
 )
+# A folder that a person is to fill in.
+FOLDER = re.compile(r"/+path/(?:to|of|here)\b.*|(?:/[\w.-]+)*/(?:your|YOUR)(?:[/_-].*)?")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # What a script of the project's own replaces. A C compiler has `-D__NAME__`, Julia `@__DIR__`, a
 # shell `$__NAME__`, and a here-document `<<__END__`, whose end stands alone on its line.

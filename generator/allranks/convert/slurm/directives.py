@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from allranks import names
-from allranks.convert.slurm import amounts, placement
+from allranks.convert.slurm import amounts, blanks, placement
 from allranks.convert.slurm.batch_script.containers import images, singularity_environment
 from allranks.convert.slurm.batch_script.text import sent_folder, shell_text, words
 from allranks.convert.slurm.draft import OF_STEP, key_of
@@ -471,6 +471,9 @@ def mount(job: Draft, key: str, text: str) -> None:
     no_slurm = f"a pod has no Slurm, nor {list_some(mounts.of_slurm, 4)}"
     besides = f"; {no_slurm}" if mounts.of_slurm else ""
     besides += f"; {_OWN_TMP}" if mounts.has_whole_tmp else ""
+    folders = [volume["hostPath"]["path"] for volume in mounts.volumes]
+    if to_fill_in := list(filter(blanks.FOLDER.fullmatch, folders)):
+        besides += f"; {list_some(to_fill_in)}: where it is a blank for a person, fill it in"
     reasons = _why_not_mounted(mounts)
     if reasons:
         why = "; ".join(reasons) + besides

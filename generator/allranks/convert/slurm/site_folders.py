@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from allranks import names
 from allranks.convert.pods.image_names import ENDING_OF_FILE
 from allranks.convert.programs import scanner
+from allranks.convert.slurm import blanks
 from allranks.convert.slurm.batch_script.pods import missing_in_pods
 from allranks.convert.slurm.batch_script.text import (
     demands,
@@ -136,8 +137,6 @@ _WHY_JOB = (
     "nothing makes the folder of a job in a pod: have the script make it (`mkdir -p`), in a volume "
     "or below /tmp"
 )
-# What a person is to fill in.
-_BLANK = re.compile(r"/+path/(?:to|of|here)\b.*|(?:/[\w.-]+)*/(?:your|YOUR)(?:[/_-].*)?")
 _WHY_BLANK = (
     "where it is a blank for a person, fill it in: with a path that the image or a volume has"
 )
@@ -384,7 +383,7 @@ def _root(path: str) -> str:
 
 def _why(code: str, paths: Collection[str]) -> str:
     """Why some paths are told: nobody can mount the folder of one job, nor a blank."""
-    if paths and all(map(_BLANK.fullmatch, paths)):
+    if paths and all(map(blanks.FOLDER.fullmatch, paths)):
         return _WHY_BLANK
     if not paths or not all(map(_OF_JOB.fullmatch, paths)):
         return _WHY

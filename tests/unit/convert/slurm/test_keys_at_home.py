@@ -100,12 +100,11 @@ def test_settings_that_accelerate_reads_at_home_are_named(rows: tuple[str, ...])
         "accelerate launch --config_file a.yaml a.py",
         "accelerate launch --multi_gpu --num_processes 4 --mixed_precision bf16 a.py",
         "accelerate launch --use_deepspeed --num-processes 4 --mixed-precision=bf16 a.py",
-        "export HF_HOME=/data/hf\naccelerate launch a.py",
         "echo accelerate launch a.py\npython a.py",
     ],
 )
 def test_an_accelerate_that_is_told_its_settings_is_not_named(row: str) -> None:
-    """By a file, by its options, or by a cache folder that the script chooses."""
+    """By a file or by its options."""
     assert not any("default_config.yaml" in verdict.why for verdict in _convert(row).verdicts)
 
 

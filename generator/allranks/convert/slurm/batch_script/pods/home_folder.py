@@ -94,9 +94,10 @@ _WRITTEN_OUT = (
 )
 _SETTINGS = (
     "what its options do not say (how many processes, which precision, DeepSpeed) it reads from "
-    "accelerate/default_config.yaml in the cache folder of who submits (HF_HOME), where there is "
-    "one, and a pod has none: send that file with the code, and name it by --config_file"
+    "accelerate/default_config.yaml, where there is one, in {}: send that file with the code, and "
+    "name it by --config_file"
 )
+_OF_WHO_SUBMITS = "the cache folder of who submits (HF_HOME), and a pod has none"
 # By which Hugging Face's libraries ask no hub. Source: huggingface_hub, environment variables.
 _OFFLINE = re.compile(r"(?:HF_HUB|TRANSFORMERS|HF_DATASETS|HF_EVALUATE|DIFFUSERS)_OFFLINE")
 _CACHE_AT_HOME = (
@@ -219,11 +220,12 @@ def _settings(script: Script, variables: ShellVariables, code: str) -> list[Verd
     """The first line of an accelerate whose settings may be there."""
     is_named = "--config_file" in code or "--config-file" in code
     is_written_out = all(pattern.search(code) for pattern in _WRITTEN_OUT)
-    is_elsewhere = variables.set_names & {"HF_HOME", "XDG_CACHE_HOME"}
-    if is_named or is_written_out or is_elsewhere or not _ACCELERATE.search(code):
+    if is_named or is_written_out or not _ACCELERATE.search(code):
         return []
+    folders = [name for name in ("HF_HOME", "XDG_CACHE_HOME") if name in variables.set_names]
+    folder = f"the folder that {folders[0]} names" if folders else _OF_WHO_SUBMITS
     line = script.line_with(_ACCELERATE.search)
-    return [Verdict("accelerate launch", Outcome.CHANGED, "", _SETTINGS, line)]
+    return [Verdict("accelerate launch", Outcome.CHANGED, "", _SETTINGS.format(folder), line)]
 
 
 def _caches(script: Script, variables: ShellVariables) -> list[Verdict]:

@@ -89,6 +89,13 @@ def _texts(command: Command) -> Iterator[str]:
         exported = [text.partition("=") for text in texts[1:]]
         # Whoever reads it may name a folder by it.
         yield from (f"./{value}" for name, _, value in exported if _is_number(name, value))
+    # A container is no folder, and a pod has its own.
+    is_name = [name == "--container-name" for name in ("", *texts)]
+    texts = [
+        text
+        for text, is_of_container in zip(texts, is_name, strict=False)
+        if not is_of_container and not text.startswith("--container-name=")
+    ]
     if not words.any_of(texts, _IDLE):
         yield from texts
         for before, text in pairwise(texts):

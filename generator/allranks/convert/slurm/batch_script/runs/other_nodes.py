@@ -75,7 +75,7 @@ def verdict(
     if launcher and not who:
         why = f"the launcher in ${launcher} may start ranks there: {_WRITTEN_OUT}"
         return Outcome.NOT_CARRIED, "nodes: 1", why
-    inside = "" if who else _substituted_srun(script)
+    inside = "" if who else _substituted_srun(script) or _srun_behind_variable(script)
     who = who or inside
     unread = "" if who else _unread_script(script, variables)
     who = f"{unread}, which is not read here," if unread else who
@@ -100,6 +100,15 @@ def _substituted_srun(script: Script) -> str:
             own = started_words.behind_srun(texts)
             if own is not texts and not words.any_of(own, words.IDLE):
                 return f"the srun in `$(…)` of line {command.line}, which no pod has,"
+    return ""
+
+
+def _srun_behind_variable(script: Script) -> str:
+    """The first srun that stands behind a variable, as a part of a sentence; "" for none."""
+    for command in script.commands:
+        texts = [scanner.unquote(word.text) for word in command.words]
+        if texts[1:2] == ["srun"] and shell_text.variable_alone(texts[0]):
+            return f"the srun of line {command.line}"
     return ""
 
 
