@@ -228,3 +228,48 @@ def test_a_comment_behind_a_value_tells_where_it_is_from() -> None:
     assert "Slurm" not in values
     assert "as its command says" not in values
     assert "framework: tensorflow # by which the pods are told of each other" in values
+
+
+_CLAIMS = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: j}}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          resourceClaims: [{{name: gpus, resourceClaimTemplateName: t}}]
+          containers:
+          - name: pytorch
+            image: a
+            command: [torchrun, t.py]
+            resources: {{claims: [{{name: {}}}]}}
+"""
+
+
+def test_devices_that_a_claim_brings_are_not_called_none() -> None:
+    """Torchrun counted them, and how many there are, the claim says."""
+    notes = text_as_jobs(_CLAIMS.format("gpus")).conversions[0].notes
+    assert any("how many the resourceClaim gpus gives a pod is not known" in note for note in notes)
+    assert not any("without GPUs" in note for note in notes)
+
+
+def test_a_claim_that_the_pod_has_not_is_refused() -> None:
+    """As the API server does; the nearest name is asked for."""
+    problem = refusal(_CLAIMS.format("gpu"))
+    assert "the pod has no resourceClaim gpu" == problem.message
+    assert "did you mean gpus?" in problem.hint
+
+
+def test_the_only_pod_of_a_task_keeps_its_index() -> None:
+    """Volcano's plugin env told it 0."""
+    text = (
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\nspec:\n"
+        "  plugins: {env: []}\n  tasks:\n  - replicas: 1\n    name: worker\n    template: {spec: "
+        "{restartPolicy: Never, containers: [{name: c, image: a, command: [python, t.py]}]}}\n"
+    )
+    conversion = text_as_jobs(text).conversions[0]
+    assert {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0"} == conversion.values["env"]
+    assert not lost(conversion)

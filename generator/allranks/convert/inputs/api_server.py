@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from allranks.convert.inputs import (
     enumerations,
+    missing_claims,
     pod_counts,
     pod_shapes,
     quoted_booleans,
@@ -14,6 +15,15 @@ from allranks.convert.inputs import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_CHECKS = (
+    slash_comments,
+    pod_counts,
+    pod_shapes,
+    enumerations,
+    quoted_booleans,
+    missing_claims,
+)
 
 
 def refuse(manifest: Mapping[str, Any]) -> None:
@@ -25,5 +35,5 @@ def refuse(manifest: Mapping[str, Any]) -> None:
     Raises:
         InputError: it is one.
     """
-    for check in (slash_comments, pod_counts, pod_shapes, enumerations, quoted_booleans):
+    for check in _CHECKS:
         check.refuse(manifest)

@@ -388,13 +388,18 @@ def processes(
 
 
 def _like_gpus(fields: Fields, pod: PodTemplate) -> str:
-    """The resources of a pod that are not known, and have ``gpu`` in their names; "" for none."""
+    """The resources of a pod that may be GPUs, of which nobody knows how many; "" for none.
+
+    That are those that are not known and have ``gpu`` in their names, and claims.
+    """
     of_container: FieldPath = (*pod.container, "resources")
     own = {
         **fields.mapping(*of_container, "requests"),
         **fields.mapping(*of_container, "limits"),
     }
-    return ", ".join(name for name in sorted(map(str, own)) if "gpu" in name.lower())
+    resources = [name for name in sorted(map(str, own)) if "gpu" in name.lower()]
+    claimed = (str(item.get("name")) for _, item in fields.items(*of_container, "claims"))
+    return ", ".join((*resources, *(f"the resourceClaim {name}" for name in claimed)))
 
 
 def environment(

@@ -184,6 +184,10 @@ def convert(manifest: Manifest, context: Context) -> Conversion:
     run_policy.gang_of_workers(fields, *gangs)
     if shape.key is None and sum(podset.replicas for podset in sets) > 1:
         _without_gang(fields, gangs)
+    elif shape.key is None and fields.has(*_PLUGINS, "env"):
+        for index in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
+            fields.put(("env", index), "0", (*_PLUGINS, "env"))
+        fields.say((*_PLUGINS, "env"), Outcome.CARRIED, "env")
     deciding = shape.roles.get("Launcher", sets) if shape.key == podsets.MPI else sets
     keys = _KEYS if shape.key == podsets.MPI else _NO_KEYS
     for plugin, why in (("svc", _NAMES), ("ssh", keys), ("env", _RANKS)):
@@ -425,7 +429,8 @@ def _check_files(fields: Fields, sets: Sequence[PodSet], shape: Shape) -> None:
                 text = "\n".join((*values.get("command", ()), values.get("setup", "")))
             has_hosts = shape.key is None or shape.key == podsets.MPI
             reasons = [_OF_SVC] if _HOSTS.search(text) and not has_hosts else []
-            reasons += [_index_of(fields)] if _TASK_INDEX.search(text) else []
+            is_set = "VC_TASK_INDEX" in fields.values.get("env", {})
+            reasons += [_index_of(fields)] if _TASK_INDEX.search(text) and not is_set else []
             if reasons:
                 fields.leave(here, "; ".join(reasons))
 
