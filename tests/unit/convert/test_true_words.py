@@ -273,3 +273,20 @@ def test_the_only_pod_of_a_task_keeps_its_index() -> None:
     conversion = text_as_jobs(text).conversions[0]
     assert {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0"} == conversion.values["env"]
     assert not lost(conversion)
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "has_note"),
+    [
+        ("v2beta1", "cleanPodPolicy: Running", True),
+        ("v2beta1", "runPolicy: {cleanPodPolicy: Running}", False),
+        ("v1", "cleanPodPolicy: Running", False),
+    ],
+)
+def test_which_mpi_operator_reads_a_policy_is_said(
+    version: str, policy: str, *, has_note: bool
+) -> None:
+    """The later ones of v2beta1 took no notice of one under spec."""
+    text = _OF_SSH.format(version, f"  {policy}", "[mpirun, t]", _SSHD)
+    notes = text_as_jobs(text).conversions[0].notes
+    assert has_note == any("mpi-operator up to 0.3 reads" in note for note in notes)

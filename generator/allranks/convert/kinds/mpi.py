@@ -88,6 +88,11 @@ _RULES_OF_V1ALPHA2 = Rules(
 )
 _RULES_OF_SEED = Rules(FIELDS_OF_SEED)
 _IMPLEMENTATIONS = {"openmpi": "OpenMPI", "intel": "Intel", "intelmpi": "Intel", "mpich": "MPICH"}
+# Source: kubeflow/mpi-operator, pull request 379, and pkg/apis/kubeflow/v2beta1/types.go of 0.4.
+_OLD_PLACE = (
+    "mpi-operator up to 0.3 reads cleanPodPolicy under spec, as here; a later one reads runPolicy "
+    "alone, and took no notice"
+)
 _CLEAN = ("None", "Running", "All")
 
 
@@ -535,6 +540,8 @@ def _settings(fields: Fields, dialect: _Dialect) -> None:
         policy = fields.text(*place)
         if policy in _CLEAN:
             fields.carry(place, ("mpi", "cleanPodPolicy"), policy)
+    if fields.has("spec", "cleanPodPolicy") and fields.text("apiVersion").endswith("/v2beta1"):
+        fields.note(_OLD_PLACE)
     _limits_of_v1alpha2(fields)
     for role in fields.mapping("spec", "mpiReplicaSpecs"):
         _settings_of_role(fields, role)
