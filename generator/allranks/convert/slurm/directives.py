@@ -413,16 +413,17 @@ def _dependency(job: Draft, setting: Setting) -> None:
 
 def _container_image(job: Draft, setting: Setting) -> None:
     parts = images.image(setting.value)
+    has_folder = "container-workdir" in job.settings or job.fields.values.get("workingDir")
+    # Shifter, whose option is --image, starts in the folder that it is called from, as a run does.
+    folder_reasons = [] if has_folder or setting.name == "image" else [_IN_IMAGE]
     if parts is None:
-        job.say(setting.name, Outcome.NOT_CARRIED, "image", images.lack_of(setting.value))
+        why = "; ".join((images.lack_of(setting.value), *folder_reasons))
+        job.say(setting.name, Outcome.NOT_CARRIED, "image", why)
         return
     for key, value in parts.items():
         job.put(setting.name, ("image", key), value)
     reasons = ["the # behind the registry is Pyxis'"] if "#" in setting.value else []
-    has_folder = "container-workdir" in job.settings or job.fields.values.get("workingDir")
-    # Shifter, whose option is --image, starts in the folder that it is called from, as a run does.
-    if not (has_folder or setting.name == "image"):
-        reasons.append(_IN_IMAGE)
+    reasons += folder_reasons
     outcome = Outcome.CHANGED if reasons else Outcome.CARRIED
     job.say(setting.name, outcome, "image", "; ".join(reasons))
 

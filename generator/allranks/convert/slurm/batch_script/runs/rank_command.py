@@ -61,6 +61,10 @@ _OTHER_WORDS = (
 )
 
 
+# A folder without which a text runs nothing: ``cd /code && python a.py``.
+_CD_AND = re.compile(r"(?<![\w./-])cd[ \t]+[^;&|\n]+&&")
+
+
 def write(reading: ScriptReading, program: commands.Program, text: str | None) -> None:
     """Write the command of the ranks.
 
@@ -81,7 +85,10 @@ def write(reading: ScriptReading, program: commands.Program, text: str | None) -
         )
     if program.working_dir and body.setup:
         # The lines before it start where the script does.
-        body.setup += f"cd {commands.as_shell([program.working_dir])}\n"
+        step_text = reading.script.slice(reading.script.statements[main_step.statement])
+        has_condition = any(map(_CD_AND.search, (step_text, text or "")))
+        ends = f" || exit $?{setup_end.NO_STEP}" if has_condition else ""
+        body.setup += f"cd {commands.as_shell([program.working_dir])}{ends}\n"
     elif program.working_dir:
         body.working_dir = program.working_dir
     if program.setup:
