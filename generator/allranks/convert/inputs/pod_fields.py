@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 # Mappings whose keys a person makes up, and none of them is a field.
 OWN_KEYS = ("labels", "annotations", "data", "nodeSelector")
+_OF_PEOPLE = (*OWN_KEYS, "matchLabels")
 
 
 @functools.cache
@@ -40,6 +41,25 @@ def _names(node: Tree) -> Iterator[str]:
     for name, below in node.items():
         yield name
         yield from _names(below)
+
+
+def texts(node: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
+    """The fields below a node of an object that are one text, each with its path.
+
+    Those whose keys a person makes up, as labels', are not among them.
+
+    Args:
+        node: the node.
+        path: where it stands.
+    """
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from texts(item, (*path, index))
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if isinstance(value, str):
+            yield (*path, key), value
+        elif key not in _OF_PEOPLE:
+            yield from texts(value, (*path, key))
 
 
 def pod_specs(node: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, dict[str, Any]]]:

@@ -10,9 +10,7 @@ from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from allranks.convert.verdicts import FieldPath
+    from collections.abc import Mapping
 
 _BOOLEANS = frozenset(
     (
@@ -24,8 +22,6 @@ _BOOLEANS = frozenset(
         *("enableDynamicSharding", "retain"),
     )
 )
-# What a person makes up the keys of.
-_OWN_KEYS = (*pod_fields.OWN_KEYS, "matchLabels")
 
 
 def refuse(manifest: Mapping[str, Any]) -> None:
@@ -37,22 +33,12 @@ def refuse(manifest: Mapping[str, Any]) -> None:
     Raises:
         InputError: it has one.
     """
-    for path, text in _texts(manifest, ()):
+    for path, text in pod_fields.texts(manifest):
+        if path[-1] not in _BOOLEANS or template_blanks.in_number(text):
+            continue
         is_no = text.lower() in ("false", "no", "off", "n", "0", "")
         raise InputError(
             f'"{text}" is a text, and a boolean stands here',
             path=dotted(path),
             hint=f"write {'false' if is_no else 'true'}, without quotes",
         )
-
-
-def _texts(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _texts(item, (*path, index))
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if key in _BOOLEANS and isinstance(value, str):
-            if not template_blanks.in_number(value):
-                yield (*path, key), value
-        elif key not in _OWN_KEYS:
-            yield from _texts(value, (*path, key))

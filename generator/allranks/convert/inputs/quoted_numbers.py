@@ -34,20 +34,10 @@ def notes(manifest: Mapping[str, Any], place_of: Callable[[FieldPath], str]) -> 
         manifest: the object.
         place_of: the file of a field, and its line where that is known.
     """
-    for path, text in _texts(manifest, ()):
-        yield (
-            f"{dotted(path)}: {json.dumps(text)} is a text, and Kubernetes takes a number: it is "
-            f"read as {digits(text)} here; write it without quotes ({place_of(path)})"
-        )
-
-
-def _texts(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _texts(item, (*path, index))
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if key in _NUMBERS and isinstance(value, str):
-            if digits(value) is not None:
-                yield (*path, key), value
-        elif key not in pod_fields.OWN_KEYS:
-            yield from _texts(value, (*path, key))
+    for path, text in pod_fields.texts(manifest):
+        number = digits(text) if path[-1] in _NUMBERS else None
+        if number is not None:
+            yield (
+                f"{dotted(path)}: {json.dumps(text)} is a text, and Kubernetes takes a number: it "
+                f"is read as {number} here; write it without quotes ({place_of(path)})"
+            )

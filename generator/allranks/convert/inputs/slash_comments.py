@@ -9,9 +9,7 @@ from allranks.convert.verdicts import dotted
 from allranks.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from allranks.convert.verdicts import FieldPath
+    from collections.abc import Mapping
 
 HINT = "YAML has no comments with //: write # in its place"
 # Texts of which a person writes each word: programs and what they read.
@@ -27,26 +25,14 @@ def refuse(manifest: Mapping[str, Any]) -> None:
     Raises:
         InputError: it has one.
     """
-    for path, text in _texts(manifest, ()):
-        raise InputError(
-            f"{text!r} ends with what was meant as a comment", path=dotted(path), hint=HINT
-        )
+    for path, text in pod_fields.texts(manifest):
+        if path[-1] not in _FREE_TEXTS and is_in(text):
+            raise InputError(
+                f"{text!r} ends with what was meant as a comment", path=dotted(path), hint=HINT
+            )
 
 
 def is_in(text: str) -> bool:
     """Whether a value is one word with such a comment behind it."""
     word, slashes, _ = text.partition(" //")
     return bool(slashes) and "\n" not in text and len(word.split()) == 1
-
-
-def _texts(node: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    """The fields with a comment."""
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _texts(item, (*path, index))
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if isinstance(value, str):
-            if key not in _FREE_TEXTS and is_in(value):
-                yield (*path, key), value
-        elif key not in pod_fields.OWN_KEYS:
-            yield from _texts(value, (*path, key))
